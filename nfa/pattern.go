@@ -1,0 +1,111 @@
+package nfa
+
+import "github.com/cepd/cepd/cep"
+
+// Link is how an element is tied to the last event taken before it (S3.2).
+type Link uint8
+
+// The links. NoLink is that of the first element of a pattern.
+const (
+	NoLink  Link = iota
+	Strict       // the very next event of the key's stream, or the candidate dies
+	Relaxed      // skip until the first event that fits, take it, no other way
+	Any          // take it, and also go on waiting
+)
+
+// Pred is a condition, compiled elsewhere. The machine knows no expression language: it calls Test.
+type Pred struct {
+	// ID numbers the predicates of a rule set from 0; equal predicates of several rules share a Pred, and a [Memo]
+	// evaluates a unary one at most once an event.
+	ID int
+	// Text is the condition as programs print it.
+	Text string
+	// Unary says that Test reads nothing but Scope.Event: no history, prev or key.
+	Unary bool
+	// Slots are the fields of the current event that Test reads.
+	Slots []int
+	// Test evaluates the condition. An error is an evaluation error: the condition is false and the error is counted.
+	Test func(*cep.Scope) (bool, error)
+}
+
+// Element is a step, a loop or an absence of a sequence, in written order.
+type Element struct {
+	// Name is the index of the element's name in [Pattern.Names], and its bit in the mask of [Machine.Event].
+	Name int
+	// Absent marks an absence; a step or loop otherwise.
+	Absent bool
+	// Where is the condition; nil: every visible event fits.
+	Where *Pred
+	// Link ties the element to what was taken before. For an absence Strict looks only at the very next event, Relaxed at
+	// all.
+	Link Link
+	// Loop is the link inside a loop.
+	Loop Link
+	// Min and Max bound the number of events of a loop; 1, 1 is a plain step; Max < 0: no upper bound. Min is at least 1:
+	// a loop that may take nothing is Optional.
+	Min, Max int
+	// Optional elements may be left out.
+	Optional bool
+	// Within bounds the time to the event taken before, LoopWithin that between the events of the loop. Inclusive; 0: none.
+	Within, LoopWithin cep.Duration
+	// For is how long an absence at the start or the end must hold; 0: none given (at the end the window of the rule
+	// counts); [Forever]: since the first time of the rule.
+	For cep.Duration
+	// FromStart: the time before the rule's first time counts as empty, for an absence at the start.
+	FromStart bool
+}
+
+// Forever is the For of an absence at the start that looks back without a bound.
+const Forever = cep.Duration(1<<63 - 1)
+
+// AfterMatch says what a match takes with it (S5.4).
+type AfterMatch uint8
+
+// The skip strategies.
+const (
+	SkipNone AfterMatch = iota
+	SkipPastLast
+	SkipToNext
+	SkipToFirst // of the step Pattern.Target
+	SkipToLast  // of the step Pattern.Target
+)
+
+// Name is a name of the rule: a step or an absence.
+type Name struct {
+	Name string
+	// Keep are the slots that conditions, alerts or aggregates read of events this step has taken. Nothing else of an
+	// event is kept.
+	Keep []int
+}
+
+// Limits bound what one key and one match may hold (S5.8). 0 is no limit.
+type Limits struct {
+	StartsPerKey   int
+	EventsPerMatch int
+}
+
+// Pattern is what [Compile] makes a [Program] from: a rule after it was parsed, checked and rewritten.
+type Pattern struct {
+	// Rule is the id of the rule, for printing.
+	Rule     string
+	Names    []Name
+	Elements []Element
+	// Within is the window from the first to the last taken event, inclusive; 0: none.
+	Within cep.Duration
+	After  AfterMatch
+	// Target is the name that SkipToFirst and SkipToLast mean.
+	Target int
+	// Ordered holds a match back while an earlier start is open (S5.5).
+	Ordered bool
+	// Timeouts lets starts that expire without a match out as matches of kind timeout (S5.7).
+	Timeouts bool
+	// PrevSlots are the slots that conditions read through prev, UsesPrev whether any does, and PrevReach how far back it
+	// may be.
+	UsesPrev  bool
+	PrevSlots []int
+	PrevReach cep.Duration
+	// KeepRaw keeps the raw text of taken events, for alerts that include events.
+	KeepRaw    bool
+	Aggregates []cep.Aggregate
+	Limits     Limits
+}

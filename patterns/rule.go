@@ -1,0 +1,192 @@
+package patterns
+
+import (
+	"github.com/cepd/cepd/cep"
+	"github.com/cepd/cepd/nfa"
+	"github.com/cepd/cepd/patterns/expression"
+)
+
+// Set is a checked and compiled set of rules. It is immutable.
+type Set struct {
+	// Rules stand in the order of their ids, the disabled ones too (their Program is compiled, nobody runs it).
+	Rules []*Rule
+	// Schema is the decode plan: every field that some rule reads.
+	Schema *cep.Schema
+	// Predicates is the number of different predicates: the size of an [nfa.Memo].
+	Predicates int
+	// Lists and Maps are those of all files.
+	Lists map[string]*expression.List
+	Maps  map[string]*expression.Map
+}
+
+// Rule is one rule: checked, compiled, ready to run, and with all that the oracle needs to run it by another way.
+type Rule struct {
+	Meta
+	// Pos is where the rule's id stands.
+	Pos Pos
+	// Fingerprint is the meaning of the rule, in hex: rules with equal fingerprints can share state (LANGUAGE, Lifecycle).
+	Fingerprint string
+	// Streams are all streams that the rule reads (S1.2), sorted.
+	Streams []string
+	// Where and Exceptions decide what the rule sees (S1.4). Where is nil without a filter.
+	Where      *expression.Expr
+	Exceptions []Exception
+	// Key are the names of the key's parts, in written order; none: the one key ().
+	Key []string
+	// Names are the steps and absences in written order; Element.Name and History steps index them.
+	Names []string
+	// Elements are the elements in written order. A rule without `sequence` has the one step "event"; an absence alone has
+	// been rewritten (S4.4).
+	Elements []Element
+	Within   cep.Duration
+	After    nfa.AfterMatch
+	Target   int
+	Ordered  bool
+	Timeouts bool
+	// Aggregates are what the expressions ask of the steps.
+	Aggregates []cep.Aggregate
+	Limits     nfa.Limits
+	Alert      Alert
+	Tests      []Test
+	// Program is the rule for the machine. UsesPrev and the like are facts of it.
+	Program *nfa.Program
+}
+
+// Meta is what a rule says about itself.
+type Meta struct {
+	ID             string
+	Name           string
+	Description    string
+	References     []string
+	Authors        []string
+	FalsePositives []string
+	Status         string
+	Revision       int64
+	Enabled        bool
+	Shadow         bool
+	Severity       string
+	Tags           []string
+	Mitre          []string
+}
+
+// Exception hides events (S1.4).
+type Exception struct {
+	Name  string
+	Where *expression.Expr
+	// Steps are the names that the exception hides the event from; nil: it is invisible.
+	Steps []int
+	// Expires is when it ends; cep.AfterAll without an end.
+	Expires cep.Time
+}
+
+// Element is a step, loop or absence.
+type Element struct {
+	Name   int
+	Absent bool
+	// From are the streams it takes events from: its own or the rule's.
+	From []string
+	// By gives the key's parts, one for each Rule.Key: its own or the rule's.
+	By         []*expression.Expr
+	Where      *expression.Expr // nil: every visible event
+	Link, Loop nfa.Link
+	Min, Max   int // Max < 0: no bound; Min >= 1, see Optional
+	Optional   bool
+	Within     cep.Duration // 0: none
+	LoopWithin cep.Duration // 0: none. Where the rule gives only `within` on a loop, it is copied here.
+	For        cep.Duration // 0: none
+	FromStart  bool
+}
+
+// Alert says what the rule's alerts look like.
+type Alert struct {
+	// Title is text and expressions in turn; empty: the name of the rule, or its id.
+	Title []Segment
+	// Fields are computed first, in written order.
+	Fields []Field
+	// Severity is nil where the rule's own severity counts.
+	Severity *expression.Expr
+	Include  Include
+	Suppress *Suppress
+	To       []string
+}
+
+// Segment is a piece of a title: Text, or the value of Expr.
+type Segment struct {
+	Text string
+	Expr *expression.Expr
+}
+
+// Field is a measure that the alert carries.
+type Field struct {
+	Name string
+	Expr *expression.Expr
+}
+
+// Include says how much of the events an alert carries.
+type Include uint8
+
+// What alerts include.
+const (
+	IncludeIDs Include = iota // positions and times
+	IncludeNone
+	IncludeFirstLast // the first and last event of each step
+	IncludeAll
+)
+
+// Suppress bounds how many alerts go out (S7.2).
+type Suppress struct {
+	// By are alert fields (Field >= 0) or key parts (Key >= 0).
+	By  []SuppressBy
+	For cep.Duration
+	Max int
+}
+
+// SuppressBy is one value that suppressed alerts have in common.
+type SuppressBy struct{ Field, Key int }
+
+// Test is one entry of a rule's tests.
+type Test struct {
+	Name     string
+	Pos      Pos
+	Lateness cep.Duration
+	// Steps is what happens, in order of arrival.
+	Steps  []TestStep
+	Expect Expect
+}
+
+// TestStep is an event, a file of recorded events, or time that passes.
+type TestStep struct {
+	Pos Pos
+	// At, Times, Every, From and Event describe an event; At counts from the test's zero. Event is its JSON text.
+	At    cep.Duration
+	Times int
+	Every cep.Duration
+	From  string
+	Event []byte
+	// File is a recorded stream, relative to the rule's file.
+	File string
+	// Advance moves time; 0: this is an event or a file.
+	Advance cep.Duration
+}
+
+// Expect is what a test expects of this rule's alerts.
+type Expect struct {
+	// Count is the number of alerts, where it is all that is said; -1: Alerts says it.
+	Count  int
+	Alerts []ExpectedAlert
+}
+
+// ExpectedAlert is one alert, in order. Unset parts are not compared.
+type ExpectedAlert struct {
+	Pos    Pos
+	At     cep.Duration
+	HasAt  bool
+	Kind   string
+	Fields []ExpectedField
+}
+
+// ExpectedField is one field of an expected alert.
+type ExpectedField struct {
+	Name  string
+	Value cep.Value
+}
