@@ -55,10 +55,10 @@ func (t Time) Std() time.Time { return time.Unix(0, int64(t)).UTC() }
 
 // String formats t as RFC 3339 in UTC with as many decimals as it needs.
 func (t Time) String() string {
-	switch t {
-	case BeforeAll:
+	if t == BeforeAll {
 		return "before all"
-	case AfterAll:
+	}
+	if t == AfterAll {
 		return "after all"
 	}
 	return t.Std().Format(time.RFC3339Nano)

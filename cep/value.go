@@ -3,6 +3,7 @@ package cep
 import (
 	"cmp"
 	"math"
+	"slices"
 	"strings"
 	"unsafe"
 )
@@ -141,10 +142,9 @@ func (v Value) IsNumber() bool { return v.kind == KindInt || v.kind == KindFloat
 // Member returns the value of the named member of an object, the last one where the name stands twice; missing where v
 // is no object or has no such member.
 func (v Value) Member(name string) Value {
-	m := v.AsObject()
-	for i := len(m) - 1; i >= 0; i-- {
-		if m[i].Name == name {
-			return m[i].Value
+	for _, m := range slices.Backward(v.AsObject()) {
+		if m.Name == name {
+			return m.Value
 		}
 	}
 	return Value{}
