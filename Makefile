@@ -1,0 +1,66 @@
+# cepd. Start with `make demo` and `make test`; `make help` says the rest.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+BIN := $(CURDIR)/bin
+GOLANGCI_VERSION := v2.15.0
+GOFUMPT_VERSION := v0.12.0
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -X main.version=$(VERSION)
+FUZZTIME ?= 20s
+
+.PHONY: help demo test check lint race bench fuzz golden exhaustive deps build clean
+
+help: ## what there is
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | column -t -s $$'\t'
+
+build: ## the binary, bin/cepd
+	@mkdir -p $(BIN)
+	@go build -ldflags '$(LDFLAGS)' -o $(BIN)/cepd ./cmd/cepd
+
+demo: ## 200,000 generated events through the shipped rules; needs nothing but Go
+	@[ -x $(BIN)/cepd ] || echo "building cepd: the first time fetches its modules and takes a minute or two"
+	@$(MAKE) --no-print-directory build
+	@$(BIN)/cepd demo
+
+test: ## all tests (under 5 minutes); uses what is there, names what it lacks
+	@go test -json ./... | go run ./test/report
+
+check: lint race ## what a change must pass: format, vet, linters, race tests with invariants
+
+lint:
+	@[ -x $(BIN)/golangci-lint ] && [ -x $(BIN)/gofumpt ] || { echo "the linters are missing: run 'make deps' first"; exit 1; }
+	@files="$$($(BIN)/gofumpt -l .)"; [ -z "$$files" ] || { echo "not formatted (run $(BIN)/gofumpt -w .):"; echo "$$files"; exit 1; }
+	@go vet -tags invariants ./...
+	@$(BIN)/golangci-lint run ./...
+
+race:
+	@go test -json -race -tags invariants ./... | go run ./test/report
+
+bench: ## the benchmarks of docs/benchmarks.md, each beside its yardstick
+	@go run ./test/bench
+
+exhaustive: ## machine against oracle on all patterns of up to 5 operators (hours)
+	@CEPD_EXHAUSTIVE=5 go test ./patterns/spectest -run Exhaustive -v -timeout 0
+
+fuzz: ## every fuzz target for FUZZTIME (20s) each
+	@grep -rlE '^func Fuzz' --include='*_test.go' . | sort | while read -r f; do \
+	  for t in $$(sed -nE 's/^func (Fuzz[A-Za-z0-9]+)\(.*/\1/p' $$f); do \
+	    echo "fuzz $$(dirname $$f) $$t $(FUZZTIME)"; \
+	    go test $$(dirname $$f) -run '^$$' -fuzz "^$$t\$$" -fuzztime $(FUZZTIME) | tail -n 3; \
+	  done; \
+	done
+
+golden: ## write the golden files anew; review the diff as code
+	@for p in $$(grep -rlE 'flag\.Bool\("update"' --include='*_test.go' . | xargs -n1 dirname | sort -u); do go test $$p -update; done
+
+deps: ## what the full suite and the linters need
+	@command -v cc >/dev/null || { echo "installing a C compiler (the race detector needs it)"; apt-get update -qq && apt-get install -y -qq gcc libc6-dev; }
+	@mkdir -p $(BIN)
+	@go mod download
+	@[ "$$($(BIN)/gofumpt -version 2>/dev/null | cut -d' ' -f1)" = $(GOFUMPT_VERSION) ] || { echo "building gofumpt $(GOFUMPT_VERSION)"; GOBIN=$(BIN) go install mvdan.cc/gofumpt@$(GOFUMPT_VERSION); }
+	@$(BIN)/golangci-lint version 2>/dev/null | grep -q '$(GOLANGCI_VERSION:v%=%)' || { echo "building golangci-lint $(GOLANGCI_VERSION) (some minutes)"; GOBIN=$(BIN) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION); }
+
+clean: ## remove what was built
+	@rm -rf $(BIN) build

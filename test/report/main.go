@@ -1,0 +1,181 @@
+// Command report reads `go test -json` on standard input and prints what a person wants to see: a line for each package,
+// the output of what failed, and one line for each test that was skipped with what it lacks.
+//
+//	go test -json ./... | go run ./test/report
+//
+// With CEPD_CI=1 a skip is a failure, but for those whose reason stands in test/skips.txt. The exit status is 1 if a test
+// or a build failed, if a skip is not allowed, or if no test ran at all.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// event is a line of test2json.
+type event struct {
+	Action      string
+	Package     string
+	ImportPath  string
+	Test        string
+	Output      string
+	Elapsed     float64
+	FailedBuild string
+}
+
+type key struct{ pkg, test string }
+
+// report collects the output of each running test until its verdict is known.
+type report struct {
+	out     io.Writer
+	ci      bool
+	allowed []string
+	output  map[key][]string
+	ran     int
+	skips   int
+	failed  bool
+}
+
+func main() {
+	allowed, err := readSkips("test/skips.txt")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "report:", err)
+		os.Exit(1)
+	}
+	r := &report{out: os.Stdout, ci: os.Getenv("CEPD_CI") == "1", allowed: allowed, output: map[key][]string{}}
+	if err := r.read(os.Stdin); err != nil {
+		fmt.Fprintln(os.Stderr, "report:", err)
+		os.Exit(1)
+	}
+	os.Exit(r.close())
+}
+
+// readSkips reads the reasons that may be skipped in CI: `text of the skip message # why`.
+func readSkips(file string) ([]string, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var l []string
+	for line := range strings.Lines(string(b)) {
+		text, _, _ := strings.Cut(line, "#")
+		if text = strings.TrimSpace(text); text != "" {
+			l = append(l, text)
+		}
+	}
+	return l, nil
+}
+
+func (r *report) read(in io.Reader) error {
+	sc := bufio.NewScanner(in)
+	sc.Buffer(nil, 16<<20) // a failing test may print a large diff on one line
+	for sc.Scan() {
+		var e event
+		if err := json.Unmarshal(sc.Bytes(), &e); err != nil {
+			fmt.Fprintln(r.out, sc.Text()) // go test prints build trouble as it is
+			continue
+		}
+		r.event(e)
+	}
+	return sc.Err()
+}
+
+func (r *report) event(e event) {
+	k := key{e.Package, e.Test}
+	switch e.Action {
+	case "build-output":
+		fmt.Fprint(r.out, e.Output)
+	case "build-fail":
+		r.failed = true
+	case "output":
+		r.output[k] = append(r.output[k], e.Output)
+		// What a test reports in a line of its own is worth seeing though it passes.
+		if e.Test != "" && strings.HasPrefix(e.Output, "vectors ") {
+			fmt.Fprint(r.out, e.Output)
+		}
+	case "pass", "fail", "skip":
+		if e.Test != "" {
+			r.test(k, e)
+		} else {
+			r.pkg(k, e)
+		}
+		delete(r.output, k)
+	}
+}
+
+func (r *report) test(k key, e event) {
+	r.ran++
+	switch e.Action {
+	case "fail":
+		r.failed = true
+		fmt.Fprint(r.out, strings.Join(r.output[k], ""))
+	case "skip":
+		r.skips++
+		reason := r.reason(k)
+		verdict := "skip"
+		if r.ci && !r.isAllowed(reason) {
+			verdict = "skip not allowed in CI"
+			r.failed = true
+		}
+		fmt.Fprintf(r.out, "%s: %s: %s\n", verdict, e.Test, reason)
+	}
+}
+
+// reason is the message of t.Skip: the output without go test's own lines and the file position.
+func (r *report) reason(k key) string {
+	for _, line := range r.output[k] {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "===") || strings.HasPrefix(line, "---") {
+			continue
+		}
+		if _, msg, ok := strings.Cut(line, ".go:"); ok {
+			_, msg, _ = strings.Cut(msg, ": ")
+			return msg
+		}
+		return line
+	}
+	return "no reason given"
+}
+
+func (r *report) isAllowed(reason string) bool {
+	for _, a := range r.allowed {
+		if strings.Contains(reason, a) {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *report) pkg(k key, e event) {
+	if e.Action == "fail" {
+		r.failed = true
+		fmt.Fprint(r.out, strings.Join(r.output[k], ""))
+		if e.FailedBuild != "" {
+			fmt.Fprintf(r.out, "FAIL\t%s [build failed]\n", e.Package)
+		}
+		return
+	}
+	for _, line := range r.output[k] {
+		if strings.HasPrefix(line, "ok ") {
+			fmt.Fprint(r.out, line)
+		}
+	}
+}
+
+func (r *report) close() int {
+	fmt.Fprintf(r.out, "tests: %d run, %d skipped\n", r.ran-r.skips, r.skips)
+	if r.ran == r.skips {
+		fmt.Fprintln(r.out, "no test ran")
+		r.failed = true
+	}
+	if r.failed {
+		fmt.Fprintln(r.out, "FAIL")
+		return 1
+	}
+	fmt.Fprintln(r.out, "PASS")
+	return 0
+}
