@@ -1,0 +1,41 @@
+package nfa
+
+// EndReason is why a start is no longer open.
+type EndReason uint8
+
+// The reasons.
+const (
+	// EndCompleted: a candidate of the start completed, and nothing of it waits any more.
+	EndCompleted EndReason = iota
+	// EndExpired: a window ended.
+	EndExpired
+	// EndKilled: a strict link or an absence was broken, or a match had too many events.
+	EndKilled
+	// EndPruned: after_match of another match took the start with it before any candidate of it had completed.
+	EndPruned
+	endReasons = 4
+)
+
+var endNames = [endReasons]string{"completed", "expired", "killed", "pruned"}
+
+// String returns the word that summaries use.
+func (r EndReason) String() string { return endNames[r] }
+
+// Counters are what a machine has counted since it was made; a snapshot carries them on.
+type Counters struct {
+	// Delivered is the number of calls of [Machine.Event]: an event counts once for each of its keys.
+	Delivered uint64
+	// Taken counts by name. A step: the candidates that took an event with it. An absence: those that it killed.
+	Taken []uint64
+	// Opened is the number of starts, Ended that of starts that are no longer open, by reason.
+	Opened uint64
+	Ended  [endReasons]uint64
+	// Matched and Timeouts are the matches let out, by kind.
+	Matched, Timeouts uint64
+	// Refused is the number of starts that [Limits.StartsPerKey] refused, TooLong that of candidates that
+	// [Limits.EventsPerMatch] ended.
+	Refused, TooLong uint64
+	// Errors is the number of evaluation errors, LastError the newest of them.
+	Errors    uint64
+	LastError string
+}
