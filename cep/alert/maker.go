@@ -1,0 +1,191 @@
+package alert
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/cepd/cepd/cep"
+)
+
+// Maker turns the matches of one rule into alerts, in the order in which they were let out. It belongs to one goroutine.
+type Maker struct {
+	plan     *Plan
+	spans    spans
+	counters Counters
+	scope    cep.Scope
+	buf      []byte
+}
+
+// Counters is the last part of a rule's funnel.
+type Counters struct {
+	// Alerts is the number of alerts that went out, Suppressed that of those held back.
+	Alerts, Suppressed uint64
+	// Errors is the number of evaluation errors in fields, severities and titles, LastError the newest.
+	Errors    uint64
+	LastError string
+}
+
+// NewMaker returns a Maker for a rule.
+func NewMaker(p *Plan) *Maker { return &Maker{plan: p, spans: newSpans(p.Suppress)} }
+
+// Counters returns the counters, which go on counting.
+func (m *Maker) Counters() *Counters { return &m.counters }
+
+// Spans is the number of spans of suppression that are remembered.
+func (m *Maker) Spans() int { return len(m.spans.open) }
+
+// Make returns the alert of a match, or nil where it is suppressed. Matches come in the order of their moments.
+func (m *Maker) Make(match *cep.Match) *cep.Alert {
+	p := m.plan
+	a := &cep.Alert{
+		Rule:        p.Rule,
+		Revision:    p.Revision,
+		Fingerprint: p.Fingerprint,
+		Kind:        cep.AlertMatch,
+		Time:        match.Moment.Time,
+		Timed:       match.Completed.Timed(),
+		Ordered:     p.Ordered,
+		Events:      match.History.Total(),
+		Severity:    p.Severity,
+		Key:         m.key(match.Key),
+		Tags:        p.Tags,
+		Mitre:       p.Mitre,
+	}
+	if match.Kind == cep.MatchTimeout {
+		a.Kind, a.Timed = cep.AlertTimeout, true
+	}
+	m.scope = cep.Scope{History: match.History, Key: match.Key}
+	m.fields(a)
+	var held uint64
+	if p.Suppress != nil {
+		m.buf = m.suppressKey(m.buf[:0], a)
+		var out bool
+		if held, out = m.spans.admit(m.buf, a.Time); !out {
+			m.counters.Suppressed++
+			return nil
+		}
+	}
+	a.Suppressed = held
+	a.ID = MatchID(p, match.Key, a.Kind, a.Time, match.History)
+	if a.Events > 0 {
+		a.First, a.Last = match.History.Nth(0).Time(), match.History.Nth(a.Events-1).Time()
+	}
+	m.severity(a)
+	m.title(a)
+	m.steps(a, match.History)
+	m.counters.Alerts++
+	return a
+}
+
+// key names the parts of the key. A key that cannot be decoded is a damaged machine.
+func (m *Maker) key(k cep.Key) []cep.Named {
+	parts, err := k.Parts()
+	if err != nil || len(parts) != len(m.plan.Key) {
+		panic(fmt.Sprintf("rule %s: key of %d parts (%v), want %d", m.plan.Rule, len(parts), err, len(m.plan.Key)))
+	}
+	named := make([]cep.Named, len(parts))
+	for i, v := range parts {
+		named[i] = cep.Named{Name: m.plan.Key[i], Value: v}
+	}
+	return named
+}
+
+func (m *Maker) fields(a *cep.Alert) {
+	if len(m.plan.Fields) == 0 {
+		return
+	}
+	a.Fields = make([]cep.Named, len(m.plan.Fields))
+	values := make([]cep.Value, len(m.plan.Fields))
+	for i, f := range m.plan.Fields {
+		v := m.eval(f.Eval)
+		values[i] = v
+		a.Fields[i] = cep.Named{Name: f.Name, Value: v}
+	}
+	m.scope.Fields = values
+}
+
+// eval evaluates an expression; an error counts and gives a missing value.
+func (m *Maker) eval(f Eval) cep.Value {
+	v, err := f(&m.scope)
+	if err != nil {
+		m.fail(err)
+		return cep.Value{}
+	}
+	return v
+}
+
+func (m *Maker) fail(err error) {
+	m.counters.Errors++
+	m.counters.LastError = err.Error()
+}
+
+func (m *Maker) severity(a *cep.Alert) {
+	if m.plan.SeverityOf == nil {
+		return
+	}
+	v, err := m.plan.SeverityOf(&m.scope)
+	if err == nil && !slices.Contains(Severities, v.AsString()) {
+		err = fmt.Errorf("severity is %s, not one of %v", v, Severities)
+	}
+	if err != nil {
+		m.fail(err)
+		return
+	}
+	a.Severity = v.AsString()
+}
+
+func (m *Maker) title(a *cep.Alert) {
+	if len(m.plan.Title) == 0 {
+		a.Title = string(appendLine(nil, m.plan.Name))
+		return
+	}
+	b := m.buf[:0]
+	for _, s := range m.plan.Title {
+		if s.Eval == nil {
+			b = appendLine(b, s.Text)
+			continue
+		}
+		b = appendTitleValue(b, m.eval(s.Eval))
+	}
+	m.buf = b
+	a.Title = string(cut(b, TitleMax))
+}
+
+func (m *Maker) steps(a *cep.Alert, h cep.History) {
+	if m.plan.Include == IncludeNone {
+		return
+	}
+	a.Steps = make([]cep.AlertStep, 0, len(m.plan.Steps))
+	where := make([]int, len(m.plan.Steps))
+	for i, s := range m.plan.Steps {
+		where[i] = len(a.Steps)
+		if !s.Absent {
+			a.Steps = append(a.Steps, cep.AlertStep{Name: s.Name})
+		}
+	}
+	for i := range a.Events {
+		t := h.Nth(i)
+		ev := cep.AlertEvent{Time: t.Time(), Position: t.Position()}
+		if m.plan.Include != IncludeIDs {
+			ev.Raw = t.Raw()
+		}
+		s := &a.Steps[where[t.Step()]]
+		if m.plan.Include == IncludeFirstLast && len(s.Events) == 2 {
+			s.Events[1] = ev
+			continue
+		}
+		s.Events = append(s.Events, ev)
+	}
+}
+
+// suppressKey appends the values that suppressed alerts have in common.
+func (m *Maker) suppressKey(dst []byte, a *cep.Alert) []byte {
+	for _, by := range m.plan.Suppress.By {
+		if by.Field >= 0 {
+			dst = appendValue(dst, a.Fields[by.Field].Value)
+			continue
+		}
+		dst = appendValue(dst, a.Key[by.Key].Value)
+	}
+	return dst
+}

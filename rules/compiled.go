@@ -1,0 +1,27 @@
+package rules
+
+import "github.com/cepd/cepd/patterns"
+
+// What runs rules sees them through this package: it needs the compiled form, not the language.
+type (
+	// Rule is a compiled rule.
+	Rule = patterns.Rule
+	// Router decides which keys of a rule an event belongs to.
+	Router = patterns.Router
+	// Index finds the rules that an event may touch.
+	Index = patterns.Index
+)
+
+// How much of the events an alert carries.
+const (
+	IncludeNone      = patterns.IncludeNone
+	IncludeIDs       = patterns.IncludeIDs
+	IncludeFirstLast = patterns.IncludeFirstLast
+	IncludeAll       = patterns.IncludeAll
+)
+
+// NewRouter returns a router for the rule.
+func NewRouter(r *Rule) *Router { return patterns.NewRouter(r) }
+
+// NewIndex returns an index over the rules.
+func NewIndex(list []*Rule) *Index { return patterns.NewIndex(list) }
