@@ -1,46 +1,356 @@
 package nfa
 
-import "github.com/cepd/cepd/cep"
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+	"strings"
 
-// Machine runs one program: all keys of a rule that one goroutine owns.
+	"github.com/cepd/cepd/cep"
+	"github.com/cepd/cepd/internal/invariant"
+)
+
+// Machine runs one program: all keys of a rule (one version of it) that one goroutine owns.
 type Machine struct {
-	program  *Program
-	memo     *Memo
-	now      cep.Time
-	counters Counters
-	out      []cep.Match
+	program   *Program
+	memo      *Memo
+	ownMemo   bool // nobody else tells the memo of new events
+	now       cep.Time
+	firstTime cep.Time
+	keys      map[string]*Runs
+	open      int
+	queues    []queue
+	memories  []memories
+	counters  Counters
+	out       []cep.Match
+	handed    []cep.Match // what the last call of Matches returned
+
+	// What follows is scratch space of one event, or of one moment of one key.
+
+	event   *cep.Event
+	runs    *Runs
+	isNext  uint64 // Seq of the event before in the key's stream
+	heard   uint64 // elements that may take the event, or be broken by it
+	seq     uint64 // known and truth are about the event with this Seq
+	known   uint64 // elements whose unary condition was asked
+	truth   uint64 // those for which it holds
+	scope   cep.Scope
+	view    history
+	keeps   []*kept // by name: what is kept of the event
+	kept    uint64  // which of keeps are made
+	fresh   []run
+	done    []completion
+	expired []expiry
+	changed bool // the key's starts are not what they were before the moment
+	dues    []due
+	looked  cep.Event // the event that an absence at the start looks back at
+	tally   []int32
 }
-type memoryKind struct {
-	reach   cep.Duration
-	element *element
+
+// expiry is where a run was when its window ended.
+type expiry struct {
+	start *start
+	node  *node
 }
 
-// NewMachine returns a machine without state.
-func NewMachine(p *Program, memo *Memo) *Machine { return &Machine{program: p, memo: memo} }
+// NewMachine returns a machine without state. The memo is shared with the other machines of the goroutine, and its owner
+// calls [Memo.Next]; nil: the machine has one to itself.
+func NewMachine(p *Program, memo *Memo) *Machine {
+	m := &Machine{
+		program: p, memo: memo, now: cep.BeforeAll, firstTime: cep.BeforeAll, keys: map[string]*Runs{},
+		memories: make([]memories, len(p.memories)), view: history{program: p}, keeps: make([]*kept, len(p.layouts)),
+	}
+	if memo == nil {
+		ids := 0
+		for i := range p.elements {
+			if w := p.elements[i].Where; w != nil {
+				ids = max(ids, w.ID+1)
+			}
+		}
+		m.memo, m.ownMemo = NewMemo(ids), true
+	}
+	for _, gap := range p.gaps {
+		m.queues = append(m.queues, queue{gap: gap})
+	}
+	m.counters.Taken = make([]uint64, len(p.pattern.Names))
+	m.tally = make([]int32, len(p.pattern.Names))
+	return m
+}
 
-// SetFirstTime sets the first time of the rule (S4.3).
-func (m *Machine) SetFirstTime(t cep.Time) {}
+// Program returns the program.
+func (m *Machine) Program() *Program { return m.program }
 
-// Event looks at an event of a key's stream.
-func (m *Machine) Event(key []byte, ev *cep.Event, mask uint64) {}
+// SetFirstTime sets the rule's first time (S4.3). A new machine has [cep.BeforeAll]: everything is known from the
+// beginning.
+func (m *Machine) SetFirstTime(t cep.Time) { m.firstTime = t }
 
-// Advance moves time.
-func (m *Machine) Advance(w cep.Time) {}
+// FirstTime returns the rule's first time.
+func (m *Machine) FirstTime() cep.Time { return m.firstTime }
 
-// NextDeadline is the time of the next deadline.
-func (m *Machine) NextDeadline() cep.Time { return cep.AfterAll }
-
-// Matches returns what was let out.
-func (m *Machine) Matches() []cep.Match { return nil }
-
-// Counters returns the counters.
+// Counters returns the counters. They change with the machine and must not be changed.
 func (m *Machine) Counters() *Counters { return &m.counters }
 
-// Keys is the number of keys.
-func (m *Machine) Keys() int { return 0 }
+// Keys is the number of keys that have state.
+func (m *Machine) Keys() int { return len(m.keys) }
 
-// OpenStarts is the number of open starts.
-func (m *Machine) OpenStarts() int { return 0 }
+// OpenStarts is the number of open starts of all keys.
+func (m *Machine) OpenStarts() int { return m.open }
+
+// Matches returns what was let out since the last call, in the order of (moment, key, S5.3). The slice is valid until
+// the next call.
+func (m *Machine) Matches() []cep.Match {
+	clear(m.handed)
+	m.out, m.handed = m.handed[:0], m.out
+	byMoment := func(a, b cep.Match) int {
+		if c := a.Moment.Compare(b.Moment); c != 0 {
+			return c
+		}
+		return strings.Compare(string(a.Key), string(b.Key))
+	}
+	if !slices.IsSortedFunc(m.handed, byMoment) { // an event with several keys, in the order in which they came
+		slices.SortStableFunc(m.handed, byMoment)
+	}
+	return m.handed
+}
+
+// Event looks at an event of the key's stream. Events come in the total order (S1.1), the same one for several keys if
+// need be, and above the watermark. Bit i of the mask says that name i may take the event, be broken by it, or see it; for
+// strict links and prev it counts in any case. Time moves to the event first.
+//
+// The machine copies what it keeps of the event and of the key, but not the bytes of strings.
+func (m *Machine) Event(key []byte, ev *cep.Event, mask uint64) {
+	invariant.Check(ev.Time > m.now, "event at %v, watermark %v", ev.Time, m.now)
+	m.Advance(ev.Time - 1)
+	p := m.program
+	m.counters.Delivered++
+	m.event, m.heard, m.kept = ev, alwaysHeard, 0
+	if ev.Seq != m.seq {
+		m.seq, m.known, m.truth = ev.Seq, 0, 0
+		if m.ownMemo {
+			m.memo.Next()
+		}
+	}
+	m.scope.Event = ev
+	r := m.keys[string(key)]
+	fresh := r == nil
+	if fresh {
+		if len(p.memories) == 0 {
+			if m.hear(p.entry, mask); m.heard&p.entry == 0 {
+				return // by far the most common way through here: it must not allocate
+			}
+		}
+		r = &Runs{key: string(key)}
+	}
+	m.runs, m.isNext = r, r.last
+	m.scope.Key = cep.Key(r.key)
+	m.hear(r.hears|p.entry|p.lead, mask)
+	if p.pattern.UsesPrev {
+		m.setPrev()
+	}
+	room := p.pattern.Limits.StartsPerKey <= 0 || r.count < p.pattern.Limits.StartsPerKey
+	if r.hears&m.heard != 0 {
+		m.offer()
+	}
+	if m.heard&p.entry != 0 {
+		m.begin(room)
+	}
+	r.last = ev.Seq
+	m.settle(cep.Moment{Time: ev.Time, Seq: ev.Seq})
+	if len(p.memories) > 0 {
+		m.remember()
+	}
+	m.leave(fresh)
+}
+
+// leave ends the work on a key: one that has no state is not kept, a fresh one that has is.
+func (m *Machine) leave(fresh bool) {
+	r := m.runs
+	r.settleRare()
+	switch empty := r.empty(); {
+	case fresh && !empty:
+		m.keys[r.key] = r
+	case !fresh && empty:
+		delete(m.keys, r.key)
+	}
+	m.runs, m.event, m.scope = nil, nil, cep.Scope{}
+	if invariant.Enabled {
+		m.checkScratch()
+	}
+}
+
+// hear finds out which elements of a set may take the event or be broken by it, judged by what does not depend on a
+// candidate.
+func (m *Machine) hear(set, mask uint64) {
+	for s := set &^ m.heard; s != 0; s &= s - 1 {
+		bit := s & -s
+		e := &m.program.elements[bits.TrailingZeros64(s)]
+		if mask>>e.Name&1 == 0 {
+			continue
+		}
+		if e.Where != nil && e.Where.Unary {
+			if m.known&bit == 0 {
+				m.known |= bit
+				if m.test(e.Where) {
+					m.truth |= bit
+				}
+			}
+			if m.truth&bit == 0 {
+				continue
+			}
+		}
+		m.heard |= bit
+	}
+}
+
+// Advance says that no event at or below w will come: deadlines up to w fire in the order of time, each a moment of its
+// own, across keys.
+func (m *Machine) Advance(w cep.Time) {
+	if w <= m.now {
+		return
+	}
+	for {
+		d := m.nextDue()
+		if d > w || d == cep.AfterAll {
+			break
+		}
+		m.fire(d)
+	}
+	m.age(w)
+	m.now = w
+}
+
+// NextDeadline is the least time to which an [Machine.Advance] would change anything; [cep.AfterAll]: none.
+func (m *Machine) NextDeadline() cep.Time {
+	d := m.nextDue()
+	for i, l := range m.memories {
+		if l.oldest != nil {
+			d = min(d, l.oldest.time.Add(m.program.memories[i].reach))
+		}
+	}
+	return d
+}
+
+func (m *Machine) nextDue() cep.Time {
+	d := cep.AfterAll
+	for i := range m.queues {
+		if x, ok := m.queues[i].peek(); ok && x.at < d {
+			d = x.at
+		}
+	}
+	return d
+}
+
+// fire is the moment d, after every event of that time, for all keys that have a deadline then.
+func (m *Machine) fire(d cep.Time) {
+	m.dues = m.dues[:0]
+	for i := range m.queues {
+		q := &m.queues[i]
+		for {
+			x, ok := q.peek()
+			if !ok || x.at != d {
+				break
+			}
+			q.pop()
+			m.dues = append(m.dues, x)
+		}
+	}
+	if len(m.dues) > 1 {
+		slices.SortFunc(m.dues, func(a, b due) int {
+			if c := strings.Compare(a.start.owner.key, b.start.owner.key); c != 0 {
+				return c
+			}
+			return cmp.Compare(a.start.first.seq, b.start.first.seq)
+		})
+		m.dues = slices.Compact(m.dues)
+	}
+	for i := 0; i < len(m.dues); {
+		m.runs = m.dues[i].start.owner
+		j := i
+		for ; j < len(m.dues) && m.dues[j].start.owner == m.runs; j++ {
+			m.expire(m.dues[j].start, d)
+		}
+		m.settle(cep.Moment{Time: d, Seq: cep.ByTime})
+		m.leave(false)
+		i = j
+	}
+	clear(m.dues)
+}
+
+// expire ends what is over for a start at the end of time d.
+func (m *Machine) expire(s *start, d cep.Time) {
+	p := m.program
+	w := 0
+	for i := range s.runs {
+		t := s.runs[i]
+		if p.code[t.pc].op == opTake {
+			if m.deadline(s, &t) <= d {
+				if p.pattern.Timeouts {
+					m.expired = append(m.expired, expiry{s, t.node})
+				}
+				continue
+			}
+		} else {
+			for a := t.absent; a != 0; a &= a - 1 {
+				if e := &p.elements[bits.TrailingZeros64(a)]; m.absenceEnd(s, &t, e) <= d {
+					t.absent &^= e.bit // it held
+				}
+			}
+			if t.absent == 0 {
+				m.complete(s, t.node, cep.Moment{Time: d, Seq: cep.ByTime})
+				continue
+			}
+		}
+		s.runs[w] = t
+		w++
+	}
+	if w < len(s.runs) {
+		s.setRuns(w, nil)
+		m.changed = m.changed || w == 0
+	}
+}
+
+// deadline is when a run that waits for an event stops waiting: after every event of that time.
+func (m *Machine) deadline(s *start, t *run) cep.Time {
+	d := cep.AfterAll
+	e := m.program.code[t.pc].element
+	gap := e.Within
+	if t.n > 1 {
+		gap = e.LoopWithin
+	}
+	if gap > 0 {
+		d = t.node.time.Add(gap)
+	}
+	if w := m.program.pattern.Within; w > 0 {
+		d = min(d, s.first.time.Add(w))
+	}
+	return d
+}
+
+// absenceEnd is when an absence at the end has held for long enough (S4.2).
+func (m *Machine) absenceEnd(s *start, t *run, e *element) cep.Time {
+	switch {
+	case e.For > 0:
+		return t.node.time.Add(e.For)
+	case m.program.pattern.Within > 0:
+		return s.first.time.Add(m.program.pattern.Within)
+	default:
+		return cep.AfterAll
+	}
+}
+
+// schedule queues a deadline that the present event makes.
+func (m *Machine) schedule(gap int, s *start) {
+	if gap < 0 {
+		return
+	}
+	q := &m.queues[gap]
+	d := due{m.event.Time.Add(q.gap), s}
+	if d.at < cep.AfterAll && !q.newest(d) {
+		q.push(d)
+	}
+}
+
+func (m *Machine) checkScratch() {}
 
 // AppendSnapshot appends the state.
 func (m *Machine) AppendSnapshot(dst []byte) []byte { return dst }
@@ -49,6 +359,3 @@ func (m *Machine) AppendSnapshot(dst []byte) []byte { return dst }
 func Restore(p *Program, memo *Memo, data []byte, intern func(stream, partition string) *cep.Partition) (*Machine, error) {
 	return NewMachine(p, memo), nil
 }
-
-// String prints the program.
-func (p *Program) String() string { return "" }

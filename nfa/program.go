@@ -32,6 +32,7 @@ type Program struct {
 	aggregated          uint64 // names that have aggregates
 	gaps                []cep.Duration
 	memories            []memoryKind
+	looksAhead          bool // the condition of an absence at the start reads more than its own event
 }
 
 // maxElements leaves one bit of a word for alwaysHeard; names need a bit each in the mask of [Machine.Event].
@@ -136,6 +137,7 @@ func Compile(pattern Pattern) (*Program, error) {
 			p.memories = append(p.memories, memoryKind{reach: e.For, element: e})
 			if e.Where != nil {
 				e.seen = newLayout(e.Where.Slots)
+				p.looksAhead = p.looksAhead || e.looksAhead()
 			}
 		}
 	}

@@ -1,0 +1,156 @@
+package nfa
+
+import (
+	"fmt"
+	"math/bits"
+	"strings"
+
+	"github.com/cepd/cepd/cep"
+)
+
+// String prints the program: the rule's words, an instruction a line, what is kept, the facts. Equal programs print alike.
+func (p *Program) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "program %s%s\n", p.pattern.Rule, p.pattern.words())
+	for pc, in := range p.code {
+		fmt.Fprintf(&b, "%3d  ", pc)
+		switch in.op {
+		case opTake:
+			fmt.Fprintf(&b, "take %s%s -> %s\n", p.name(in.element), in.element.words(p), p.exits(in.element.exits))
+		case opOptional:
+			fmt.Fprintf(&b, "optional %d\n", in.x)
+		case opAbsent:
+			fmt.Fprintf(&b, "absent %s%s\n", p.name(in.element), in.element.words(p))
+		case opDone:
+			b.WriteString("done\n")
+		}
+	}
+	fmt.Fprintf(&b, "entry %s\n", p.exits(p.entries))
+	for i, n := range p.pattern.Names {
+		if len(n.Keep) > 0 {
+			fmt.Fprintf(&b, "keep %s %v\n", n.Name, p.layouts[i].slots)
+		}
+	}
+	if p.pattern.UsesPrev {
+		fmt.Fprintf(&b, "prev %v reach %s\n", p.pattern.PrevSlots, cep.FormatDuration(p.pattern.PrevReach))
+	}
+	for i, a := range p.pattern.Aggregates {
+		fmt.Fprintf(&b, "aggregate %d %s %s", i, aggregateNames[a.Kind], p.pattern.Names[a.Step].Name)
+		if a.Slot >= 0 {
+			fmt.Fprintf(&b, " slot %d", a.Slot)
+		}
+		b.WriteByte('\n')
+	}
+	fmt.Fprintf(&b, "facts%s\n", p.Facts().words())
+	return b.String()
+}
+
+var (
+	linkNames      = [...]string{"none", "strict", "relaxed", "any"}
+	afterNames     = [...]string{"none", "past_last", "to_next", "to_first", "to_last"}
+	aggregateNames = [...]string{"count", "sum", "min", "max", "distinct", "first", "last"}
+)
+
+// String returns the word that rules use.
+func (l Link) String() string { return linkNames[l] }
+
+// String returns the word that rules use.
+func (a AfterMatch) String() string { return afterNames[a] }
+
+func (p *Pattern) words() string {
+	s := ", after_match " + p.After.String()
+	if p.After == SkipToFirst || p.After == SkipToLast {
+		s += " " + p.Names[p.Target].Name
+	}
+	if p.Within > 0 {
+		s += ", within " + cep.FormatDuration(p.Within)
+	}
+	if p.Ordered {
+		s += ", ordered"
+	}
+	if p.Timeouts {
+		s += ", timeouts"
+	}
+	if p.KeepRaw {
+		s += ", raw"
+	}
+	if p.Limits.StartsPerKey > 0 {
+		s += fmt.Sprintf(", at most %d starts", p.Limits.StartsPerKey)
+	}
+	if p.Limits.EventsPerMatch > 0 {
+		s += fmt.Sprintf(", at most %d events", p.Limits.EventsPerMatch)
+	}
+	return s
+}
+
+func (p *Program) name(e *element) string { return p.pattern.Names[e.Name].Name }
+
+func (e *element) words(p *Program) string {
+	s := ""
+	if e.Link != NoLink {
+		s += " " + e.Link.String()
+	}
+	if !e.Absent && (e.Min != 1 || e.Max != 1) {
+		s += fmt.Sprintf(" %d..", e.Min)
+		if e.Max >= 0 {
+			s += fmt.Sprint(e.Max)
+		}
+		s += " loop " + e.Loop.String()
+	}
+	if e.Within > 0 {
+		s += " within " + cep.FormatDuration(e.Within)
+	}
+	if e.LoopWithin > 0 && e.Max != 1 {
+		s += " loop_within " + cep.FormatDuration(e.LoopWithin)
+	}
+	switch {
+	case e.For == Forever:
+		s += " forever"
+	case e.For > 0:
+		s += " for " + cep.FormatDuration(e.For)
+	}
+	if e.FromStart {
+		s += " from_start"
+	}
+	if e.Where != nil {
+		s += " where " + e.Where.Text
+	}
+	return s
+}
+
+// exits prints where runs rest: the number of the instruction, and the absences that are pending there.
+func (p *Program) exits(exits []exit) string {
+	var words []string
+	for _, x := range exits {
+		s := fmt.Sprint(x.pc)
+		for a := x.absent; a != 0; a &= a - 1 {
+			s += " without " + p.name(&p.elements[bits.TrailingZeros64(a)])
+		}
+		words = append(words, s)
+	}
+	return strings.Join(words, ", ")
+}
+
+func (f Facts) words() string {
+	s := ""
+	for _, x := range []struct {
+		holds bool
+		word  string
+	}{
+		{f.Unary, "unary"},
+		{f.Single, "single"},
+		{f.Strict, "strict"},
+		{f.Any, "any"},
+		{f.Prev, "prev"},
+		{f.AbsentAtStart, "absent_at_start"},
+		{f.AbsentBetween, "absent_between"},
+		{f.AbsentAtEnd, "absent_at_end"},
+		{f.OpenEnd, "open_end"},
+		{f.Timed, "timed"},
+	} {
+		if x.holds {
+			s += " " + x.word
+		}
+	}
+	return s
+}

@@ -1,0 +1,95 @@
+package nfa
+
+import "github.com/cepd/cepd/cep"
+
+// queue holds the deadlines that one constant makes, over all keys. Each is the time of an event plus that constant, and
+// is queued while that event is looked at, so they come in order and a heap is not needed.
+//
+// A deadline outlives its start where the start ends early; so that such entries do not add up, the queue is swept each
+// time it has doubled.
+type queue struct {
+	gap         cep.Duration
+	first, last *block
+	count       int
+	sweepAt     int // count at which the queue is swept
+}
+
+// due says that a deadline of the start is at hand.
+type due struct {
+	at    cep.Time
+	start *start
+}
+
+// block is a piece of a queue: 4 KiB, so that a long queue has little slack and a short one costs little.
+type block struct {
+	entries    [255]due
+	head, tail uint16 // entries[head:tail] are queued
+	next       *block
+}
+
+const sweepMin = 1024 // short queues are not worth sweeping
+
+func (q *queue) push(d due) {
+	if q.last == nil || int(q.last.tail) == len(q.last.entries) {
+		b := &block{}
+		if q.last == nil {
+			q.first = b
+		} else {
+			q.last.next = b
+		}
+		q.last = b
+	}
+	b := q.last
+	b.entries[b.tail] = d
+	b.tail++
+	q.count++
+	if q.count > max(q.sweepAt, sweepMin) {
+		q.sweep()
+	}
+}
+
+// peek returns the earliest deadline of a start that is still open.
+func (q *queue) peek() (due, bool) {
+	for q.first != nil && q.first.head < q.first.tail {
+		if d := q.first.entries[q.first.head]; d.start.open() {
+			return d, true
+		}
+		q.pop()
+	}
+	return due{}, false
+}
+
+func (q *queue) pop() {
+	b := q.first
+	b.entries[b.head] = due{}
+	b.head++
+	q.count--
+	if b.head < b.tail {
+		return
+	}
+	if b.next != nil {
+		q.first = b.next
+	} else {
+		b.head, b.tail = 0, 0
+	}
+}
+
+// newest reports whether d is the deadline that was pushed last.
+func (q *queue) newest(d due) bool {
+	return q.last != nil && q.last.tail > q.last.head && q.last.entries[q.last.tail-1] == d
+}
+
+// sweep drops the deadlines of starts that have ended.
+func (q *queue) sweep() {
+	old := q.first
+	q.first, q.last, q.count = nil, nil, 0
+	q.sweepAt = int(^uint(0) >> 1) // not while it fills
+	for b := old; b != nil; b = b.next {
+		for _, d := range b.entries[b.head:b.tail] {
+			if d.start.open() {
+				q.push(d)
+			}
+		}
+	}
+	q.sweepAt = 2 * q.count
+}

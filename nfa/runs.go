@@ -1,0 +1,159 @@
+package nfa
+
+import "github.com/cepd/cepd/cep"
+
+// run is one way in which a start may go on. It rests on a take, waiting for an event, or on done, waiting for absences.
+// Two runs of a start are never equal.
+type run struct {
+	node *node // the last event taken
+	// absent are the absences that are pending. Inside a loop (n > 1), where none is pending yet, it is the absences behind
+	// the loop that an event has broken since the loop's first event: they close the ways out that lead past them (S4.1).
+	absent uint64
+	pc     int16
+	link   Link
+	can    bool  // inside a loop: after the last event the loop could have been left
+	n      int32 // which event of a loop is waited for, from 1; without an upper bound it stops where nothing depends on it
+}
+
+// start is everything that begins with one first event. It is open while it has runs. 80 bytes, a size class: its one run
+// is inside it in the common case.
+type start struct {
+	owner *Runs  // nil: ended
+	first *node  // the first event
+	next  *start // in order of first events
+	state startState
+	runs  []run
+	lone  [1]run
+}
+
+type startState uint8
+
+const (
+	startFull      startState = 1 << iota // a candidate had all its steps: no timeout (S5.7)
+	startCompleted                        // a candidate completed
+	startPruned                           // after_match took it
+)
+
+func (s *start) open() bool { return s.owner != nil }
+
+// setRuns makes the first n of s.runs and the fresh ones the runs of s.
+func (s *start) setRuns(n int, fresh []run) {
+	runs := append(s.runs[:n], fresh...)
+	clear(s.runs[min(len(runs), len(s.runs)):]) // no node is held by what is gone
+	switch {
+	case len(runs) == 1 && cap(runs) > 8:
+		s.lone[0] = runs[0]
+		runs = s.lone[:]
+	case cap(runs) > 1:
+		s.lone[0] = run{}
+	}
+	s.runs = runs
+}
+
+// Runs is the state of one key: its open starts, the matches that wait, and what it remembers. A key without any of these
+// is not kept (S9). 64 bytes with a key, a size class.
+type Runs struct {
+	key          string
+	last         uint64 // Seq of the newest event of the key's stream; only while something is open or remembered
+	oldest, tail *start
+	count        int
+	// hears has the bits of all elements for which some run listens: an event that none of them hears passes the key by.
+	// It may have bits too many.
+	hears uint64
+	rare  *rare
+}
+
+// rare is what few keys have.
+type rare struct {
+	held     []completion // emit: ordered; in the order in which they go out
+	memories []*memory    // by Program.memories; nil: nothing is remembered
+}
+
+func (r *Runs) empty() bool { return r.oldest == nil && r.rare == nil }
+
+func (r *Runs) extra() *rare {
+	if r.rare == nil {
+		r.rare = &rare{}
+	}
+	return r.rare
+}
+
+// settleRare forgets rare where nothing is in it.
+func (r *Runs) settleRare() {
+	if r.rare == nil || len(r.rare.held) > 0 {
+		return
+	}
+	for _, m := range r.rare.memories {
+		if m != nil {
+			return
+		}
+	}
+	r.rare = nil
+}
+
+func (r *Runs) push(s *start) {
+	if r.tail == nil {
+		r.oldest = s
+	} else {
+		r.tail.next = s
+	}
+	r.tail = s
+	r.count++
+}
+
+// completion is a candidate that is complete.
+type completion struct {
+	start *start // nil once it is held
+	first uint64 // Seq of its first event
+	at    cep.Moment
+	node  *node
+}
+
+// memory is what a key remembers of its stream for one purpose: for prev the newest event, for an absence at the start
+// when it was last broken. Memories of one kind are linked in the order of their newest event, over all keys, so that they
+// age out by time alone.
+type memory struct {
+	owner        *Runs
+	kind         int
+	older, newer *memory
+	time         cep.Time // of the newest event
+	event        *node    // prev
+	// past are the events that an absence at the start must look at again, because its condition names the event to come.
+	past []pastEvent
+}
+
+// pastEvent is an event with the one before it, as far as conditions read it.
+type pastEvent struct{ event, prev *node }
+
+// memoryKind is a purpose of memories.
+type memoryKind struct {
+	reach   cep.Duration // how long an event counts; Forever: always
+	element *element     // the absence at the start; nil: prev
+}
+
+// memories is the list of all memories of one kind.
+type memories struct{ oldest, newest *memory }
+
+func (l *memories) remove(m *memory) {
+	if m.older == nil {
+		l.oldest = m.newer
+	} else {
+		m.older.newer = m.newer
+	}
+	if m.newer == nil {
+		l.newest = m.older
+	} else {
+		m.newer.older = m.older
+	}
+	m.older, m.newer = nil, nil
+}
+
+func (l *memories) push(m *memory) {
+	m.older = l.newest
+	if l.newest == nil {
+		l.oldest = m
+	} else {
+		l.newest.newer = m
+	}
+	l.newest = m
+}

@@ -1,0 +1,248 @@
+package nfa
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/cepd/cepd/cep"
+)
+
+// settle ends a moment of a key: everything that happened in it has happened, and matches are let out (S5.3 to S5.5) after
+// the timeouts (S5.7).
+func (m *Machine) settle(at cep.Moment) {
+	if !m.changed && len(m.done) == 0 {
+		m.expired = m.expired[:0] // of starts that go on another way: only what expires last counts
+		return
+	}
+	for i := range m.done {
+		m.done[i].start.state |= startCompleted
+	}
+	m.sweep(at)
+	if len(m.done) > 1 {
+		slices.SortFunc(m.done, m.compare)
+	}
+	if m.program.pattern.Ordered {
+		m.hold()
+		m.release(at)
+	} else {
+		m.choose(at)
+	}
+	m.sweep(at)
+	clear(m.done)
+	clear(m.expired)
+	m.done, m.expired, m.changed = m.done[:0], m.expired[:0], false
+}
+
+// choose lets out what after_match leaves of the candidates of the moment, in their order (emit: eager).
+func (m *Machine) choose(at cep.Moment) {
+	var gone uint64 // starts up to this Seq were pruned
+	for _, c := range m.done {
+		if c.first <= gone || c.start.state&startPruned != 0 {
+			continue
+		}
+		m.emit(c, at)
+		if m.program.pattern.After == SkipToNext {
+			c.start.state |= startPruned
+			m.changed = true
+			continue
+		}
+		gone = max(gone, m.prune(c))
+	}
+}
+
+// hold puts the candidates of the moment among the matches that wait (emit: ordered): by first event, moment, S5.3.
+func (m *Machine) hold() {
+	if len(m.done) == 0 {
+		return
+	}
+	x := m.runs.extra()
+	for _, c := range m.done {
+		c.start = nil
+		i, _ := slices.BinarySearchFunc(x.held, c, m.compare)
+		x.held = slices.Insert(x.held, i, c)
+	}
+}
+
+// release lets out the held matches that no earlier start holds back.
+func (m *Machine) release(at cep.Moment) {
+	x := m.runs.rare
+	if x == nil {
+		return
+	}
+	for len(x.held) > 0 {
+		c := x.held[0]
+		s := m.runs.oldest
+		for s != nil && s.state&startPruned != 0 {
+			s = s.next
+		}
+		if s != nil && s.first.seq < c.first {
+			break
+		}
+		x.held = slices.Delete(x.held, 0, 1)
+		m.emit(c, at)
+		gone := m.prune(c)
+		if m.program.pattern.After == SkipToNext {
+			gone = m.pruneTo(c.first)
+		}
+		i := 0
+		for i < len(x.held) && x.held[i].first <= gone {
+			i++
+		}
+		x.held = slices.Delete(x.held, 0, i)
+	}
+	if len(x.held) == 0 {
+		x.held = nil
+	}
+}
+
+func (m *Machine) emit(c completion, at cep.Moment) {
+	m.counters.Matched++
+	m.out = append(m.out, cep.Match{
+		Kind: cep.MatchComplete, Key: cep.Key(m.runs.key), Moment: at, Completed: c.at,
+		History: &history{program: m.program, node: c.node},
+	})
+}
+
+// prune applies past_last, to_first and to_last after a match: starts up to the Seq that it returns are gone.
+func (m *Machine) prune(c completion) uint64 {
+	p := &m.program.pattern
+	switch p.After {
+	case SkipPastLast:
+		return m.pruneTo(c.node.seq)
+	case SkipToFirst, SkipToLast:
+		var target *node
+		for n := c.node; n != nil; n = n.up {
+			if int(n.step) == p.Target {
+				if target = n; p.After == SkipToLast {
+					break
+				}
+			}
+		}
+		if target != nil {
+			return m.pruneTo(target.seq - 1) // starts before it
+		}
+	case SkipNone, SkipToNext:
+	}
+	return 0
+}
+
+func (m *Machine) pruneTo(seq uint64) uint64 {
+	for s := m.runs.oldest; s != nil && s.first.seq <= seq; s = s.next {
+		s.state |= startPruned
+		m.changed = true
+	}
+	return seq
+}
+
+// sweep unlinks the starts that are no longer open and lets their timeouts out.
+func (m *Machine) sweep(at cep.Moment) {
+	if !m.changed {
+		return
+	}
+	m.changed = false
+	r := m.runs
+	var last *start
+	for s := r.oldest; s != nil; {
+		next := s.next
+		if len(s.runs) > 0 && s.state&startPruned == 0 {
+			last = s
+		} else {
+			if last == nil {
+				r.oldest = next
+			} else {
+				last.next = next
+			}
+			m.end(s, at)
+		}
+		s = next
+	}
+	r.tail = last
+	if last == nil {
+		r.hears = 0
+	}
+}
+
+func (m *Machine) end(s *start, at cep.Moment) {
+	reason := EndKilled
+	switch {
+	case s.state&startCompleted != 0:
+		reason = EndCompleted
+	case s.state&startPruned != 0:
+		reason = EndPruned
+	case at.Timed():
+		reason = EndExpired
+	}
+	m.counters.Ended[reason]++
+	if s.state&(startFull|startPruned) == 0 && len(m.expired) > 0 {
+		m.timeout(s, at)
+	}
+	m.runs.count--
+	m.open--
+	s.owner, s.runs, s.next, s.lone[0] = nil, nil, nil, run{}
+}
+
+// timeout lets out the largest assignment of those that waited when the last window of a start ended.
+func (m *Machine) timeout(s *start, at cep.Moment) {
+	var best *node
+	for _, x := range m.expired {
+		if x.start != s {
+			continue
+		}
+		if best == nil || x.node.length > best.length || x.node.length == best.length && m.compareNodes(x.node, best) < 0 {
+			best = x.node
+		}
+	}
+	if best == nil {
+		return
+	}
+	m.counters.Timeouts++
+	m.out = append(m.out, cep.Match{
+		Kind: cep.MatchTimeout, Key: cep.Key(m.runs.key), Moment: at, Completed: at,
+		History: &history{program: m.program, node: best},
+	})
+}
+
+// compare is the order of S5.3, and with `emit: ordered` that of S5.5: within one moment they are the same.
+func (m *Machine) compare(a, b completion) int {
+	if c := cmp.Compare(a.first, b.first); c != 0 {
+		return c
+	}
+	if c := a.at.Compare(b.at); c != 0 {
+		return c
+	}
+	return m.compareNodes(a.node, b.node)
+}
+
+// compareNodes orders two assignments with the same first event: name by name the one that took more events, then by the
+// earlier events, then by what is written first. What both have in common from some node on backwards is not looked at.
+func (m *Machine) compareNodes(a, b *node) int {
+	if a == b {
+		return 0
+	}
+	clear(m.tally)
+	for x, y := a, b; x != y; {
+		if y == nil || x != nil && x.length >= y.length {
+			m.tally[x.step]++
+			x = x.up
+		} else {
+			m.tally[y.step]--
+			y = y.up
+		}
+	}
+	for _, n := range m.tally {
+		if n != 0 {
+			return -cmp.Compare(n, 0)
+		}
+	}
+	// Both have taken equally many events. The earliest difference is the one met last on the way back.
+	events, elements := 0, 0
+	for ; a != b; a, b = a.up, b.up {
+		if c := cmp.Compare(a.seq, b.seq); c != 0 {
+			events = c
+		}
+		if c := cmp.Compare(a.element, b.element); c != 0 {
+			elements = c
+		}
+	}
+	return cmp.Or(events, elements)
+}
