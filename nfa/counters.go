@@ -33,7 +33,7 @@ type Counters struct {
 	// Matched and Timeouts are the matches let out, by kind.
 	Matched, Timeouts uint64
 	// Refused is the number of starts that [Limits.StartsPerKey] refused, TooLong that of candidates that
-	// [Limits.EventsPerMatch] ended.
+	// [Limits.EventsPerMatch] ended: they would have had to take more events.
 	Refused, TooLong uint64
 	// Errors is the number of evaluation errors, LastError the newest of them.
 	Errors    uint64

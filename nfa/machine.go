@@ -17,8 +17,10 @@ type Machine struct {
 	ownMemo   bool // nobody else tells the memo of new events
 	now       cep.Time
 	firstTime cep.Time
-	keys      map[string]*Runs
+	keys      table
 	open      int
+	spareRuns []*Runs // to be used again, up to spareMax
+	spare     []*start
 	queues    []queue
 	memories  []memories
 	counters  Counters
@@ -41,6 +43,7 @@ type Machine struct {
 	fresh   []run
 	done    []completion
 	expired []expiry
+	ended   []*start
 	changed bool // the key's starts are not what they were before the moment
 	dues    []due
 	looked  cep.Event // the event that an absence at the start looks back at
@@ -57,7 +60,7 @@ type expiry struct {
 // calls [Memo.Next]; nil: the machine has one to itself.
 func NewMachine(p *Program, memo *Memo) *Machine {
 	m := &Machine{
-		program: p, memo: memo, now: cep.BeforeAll, firstTime: cep.BeforeAll, keys: map[string]*Runs{},
+		program: p, memo: memo, now: cep.BeforeAll, firstTime: cep.BeforeAll,
 		memories: make([]memories, len(p.memories)), view: history{program: p}, keeps: make([]*kept, len(p.layouts)),
 	}
 	if memo == nil {
@@ -91,7 +94,7 @@ func (m *Machine) FirstTime() cep.Time { return m.firstTime }
 func (m *Machine) Counters() *Counters { return &m.counters }
 
 // Keys is the number of keys that have state.
-func (m *Machine) Keys() int { return len(m.keys) }
+func (m *Machine) Keys() int { return m.keys.count }
 
 // OpenStarts is the number of open starts of all keys.
 func (m *Machine) OpenStarts() int { return m.open }
@@ -131,7 +134,8 @@ func (m *Machine) Event(key []byte, ev *cep.Event, mask uint64) {
 		}
 	}
 	m.scope.Event = ev
-	r := m.keys[string(key)]
+	hash := hashKey(key)
+	r := m.keys.find(key, hash)
 	fresh := r == nil
 	if fresh {
 		if len(p.memories) == 0 {
@@ -139,7 +143,7 @@ func (m *Machine) Event(key []byte, ev *cep.Event, mask uint64) {
 				return // by far the most common way through here: it must not allocate
 			}
 		}
-		r = &Runs{key: string(key)}
+		r = m.newRuns(string(key), hash)
 	}
 	m.runs, m.isNext = r, r.last
 	m.scope.Key = cep.Key(r.key)
@@ -147,7 +151,7 @@ func (m *Machine) Event(key []byte, ev *cep.Event, mask uint64) {
 	if p.pattern.UsesPrev {
 		m.setPrev()
 	}
-	room := p.pattern.Limits.StartsPerKey <= 0 || r.count < p.pattern.Limits.StartsPerKey
+	room := p.pattern.Limits.StartsPerKey <= 0 || int(r.count) < p.pattern.Limits.StartsPerKey
 	if r.hears&m.heard != 0 {
 		m.offer()
 	}
@@ -168,9 +172,12 @@ func (m *Machine) leave(fresh bool) {
 	r.settleRare()
 	switch empty := r.empty(); {
 	case fresh && !empty:
-		m.keys[r.key] = r
-	case !fresh && empty:
-		delete(m.keys, r.key)
+		m.keys.insert(r)
+	case empty:
+		if !fresh {
+			m.keys.remove(r)
+		}
+		m.freeRuns(r)
 	}
 	m.runs, m.event, m.scope = nil, nil, cep.Scope{}
 	if invariant.Enabled {

@@ -27,6 +27,7 @@ type Program struct {
 	// entry has the bits of the elements that can take the first event, lead those of the absences at the start, strict
 	// those of the strict absences.
 	entry, lead, strict uint64
+	least               []int    // by pc: how many events a run that is there still takes at least
 	layouts             []layout // by name: what is kept of the events it takes
 	prevLayout          layout
 	aggregated          uint64 // names that have aggregates
@@ -237,6 +238,17 @@ func (p *Program) emit() {
 		}
 	}
 	p.code = append(p.code, instruction{op: opDone})
+	p.least = make([]int, len(p.code))
+	for pc := len(p.code) - 2; pc >= 0; pc-- {
+		p.least[pc] = p.least[pc+1]
+		switch in := p.code[pc]; in.op {
+		case opTake:
+			p.least[pc] += in.element.Min
+		case opOptional:
+			p.least[pc] = p.least[in.x]
+		case opAbsent, opDone:
+		}
+	}
 	p.entries = p.follow(0, 0, nil)
 	for _, x := range p.entries {
 		p.entry |= p.code[x.pc].element.bit
@@ -252,6 +264,15 @@ func (p *Program) emit() {
 			}
 		}
 	}
+}
+
+// missing is how many events a run must still take to complete.
+func (p *Program) missing(t *run) int {
+	e := p.code[t.pc].element
+	if e == nil {
+		return 0
+	}
+	return max(e.Min-int(t.n)+1, 1) + p.least[t.pc+1]
 }
 
 // follow appends the places where a run at pc comes to rest.

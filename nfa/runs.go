@@ -54,9 +54,10 @@ func (s *start) setRuns(n int, fresh []run) {
 // is not kept (S9). 64 bytes with a key, a size class.
 type Runs struct {
 	key          string
+	hash         uint32
+	count        int32  // open starts
 	last         uint64 // Seq of the newest event of the key's stream; only while something is open or remembered
 	oldest, tail *start
-	count        int
 	// hears has the bits of all elements for which some run listens: an event that none of them hears passes the key by.
 	// It may have bits too many.
 	hears uint64
@@ -156,4 +157,46 @@ func (l *memories) push(m *memory) {
 		l.newest.newer = m
 	}
 	l.newest = m
+}
+
+// spareMax bounds what is kept to be used again: in the steady state one start ends where one begins, and after a burst the
+// memory is to go back.
+const spareMax = 1024
+
+func (m *Machine) newRuns(key string, hash uint32) *Runs {
+	n := len(m.spareRuns) - 1
+	if n < 0 {
+		return &Runs{key: key, hash: hash}
+	}
+	r := m.spareRuns[n]
+	m.spareRuns = m.spareRuns[:n]
+	r.key, r.hash = key, hash
+	return r
+}
+
+func (m *Machine) freeRuns(r *Runs) {
+	*r = Runs{}
+	if len(m.spareRuns) < spareMax {
+		m.spareRuns = append(m.spareRuns, r)
+	}
+}
+
+// newStart makes a start of the present key. A start that is used again may still have deadlines queued from its former
+// life: firing one does nothing, because a deadline is judged by the runs that are there.
+func (m *Machine) newStart() *start {
+	s := &start{}
+	if n := len(m.spare) - 1; n >= 0 {
+		s = m.spare[n]
+		m.spare = m.spare[:n]
+	}
+	s.owner = m.runs
+	s.runs = s.lone[:0]
+	return s
+}
+
+func (m *Machine) freeStart(s *start) {
+	*s = start{}
+	if len(m.spare) < spareMax {
+		m.spare = append(m.spare, s)
+	}
 }

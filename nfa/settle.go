@@ -30,7 +30,11 @@ func (m *Machine) settle(at cep.Moment) {
 	m.sweep(at)
 	clear(m.done)
 	clear(m.expired)
-	m.done, m.expired, m.changed = m.done[:0], m.expired[:0], false
+	for _, s := range m.ended {
+		m.freeStart(s)
+	}
+	clear(m.ended)
+	m.done, m.expired, m.ended, m.changed = m.done[:0], m.expired[:0], m.ended[:0], false
 }
 
 // choose lets out what after_match leaves of the candidates of the moment, in their order (emit: eager).
@@ -178,7 +182,8 @@ func (m *Machine) end(s *start, at cep.Moment) {
 	}
 	m.runs.count--
 	m.open--
-	s.owner, s.runs, s.next, s.lone[0] = nil, nil, nil, run{}
+	s.owner = nil
+	m.ended = append(m.ended, s)
 }
 
 // timeout lets out the largest assignment of those that waited when the last window of a start ended.

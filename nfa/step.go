@@ -145,11 +145,7 @@ func (m *Machine) step(s *start, t *run) bool {
 		}
 	}
 	if fits {
-		if limit := p.pattern.Limits.EventsPerMatch; limit > 0 && int(t.node.length) >= limit {
-			m.counters.TooLong++
-		} else {
-			m.take(s, e, int(t.pc), t.n, m.node(t.node, e), broken)
-		}
+		m.take(s, e, int(t.pc), t.n, m.node(t.node, e), broken)
 	}
 	if t.link == Strict || t.link == Relaxed && fits {
 		return false
@@ -202,8 +198,13 @@ func (m *Machine) take(s *start, e *element, pc int, n int32, node *node, broken
 	}
 }
 
-// rest adds a run, with its deadlines.
+// rest adds a run, with its deadlines. One that would have to take more events than a match may have cannot complete, so it
+// must not hold its start open (S5.8).
 func (m *Machine) rest(s *start, t run) {
+	if limit := m.program.pattern.Limits.EventsPerMatch; limit > 0 && int(t.node.length)+m.program.missing(&t) > limit {
+		m.counters.TooLong++
+		return
+	}
 	m.fresh = append(m.fresh, t)
 	if e := m.program.code[t.pc].element; e != nil {
 		if t.n > 1 {
@@ -247,6 +248,7 @@ func (m *Machine) node(up *node, e *element) *node {
 func (m *Machine) begin(room bool) {
 	p := m.program
 	m.fresh = m.fresh[:0]
+	done := len(m.done)
 	var s *start
 	for _, x := range p.entries {
 		e := p.code[x.pc].element
@@ -258,8 +260,7 @@ func (m *Machine) begin(room bool) {
 				m.counters.Refused++
 				return
 			}
-			s = &start{owner: m.runs}
-			s.runs = s.lone[:0]
+			s = m.newStart()
 		}
 		n := m.node(nil, e)
 		if s.first == nil {
@@ -273,7 +274,12 @@ func (m *Machine) begin(room bool) {
 	m.counters.Opened++
 	if len(m.fresh) == 0 {
 		s.owner = nil
-		m.counters.Ended[EndCompleted]++
+		m.ended = append(m.ended, s)
+		reason := EndKilled // too long
+		if len(m.done) > done {
+			reason = EndCompleted
+		}
+		m.counters.Ended[reason]++
 		return
 	}
 	if p.pattern.Within > 0 {

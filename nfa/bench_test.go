@@ -1,0 +1,116 @@
+package nfa
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+
+	"github.com/cepd/cepd/cep"
+)
+
+// twoSteps is the rule of workload W2: A then B by key within ten minutes.
+func twoSteps(b *testing.B) *Program {
+	s := sequence(b, "a >>b")
+	s.Within, s.After = seconds(600), SkipPastLast
+	return s.compile(b)
+}
+
+// key13 is a key as long as those of W2, an IPv4 address as a string.
+func key13(dst []byte, i int) []byte {
+	v := cep.String(fmt.Sprintf("10.%03d.%03d.%d", i>>16&255, i>>8&255, i&255))
+	dst, _ = cep.AppendKeyPart(dst[:0], v)
+	return dst
+}
+
+// BenchmarkLiveStart opens a million starts, mostly one a key, and prints what one costs: its key, map entry, deadline and
+// all. The heap is measured after a full collection.
+func BenchmarkLiveStart(b *testing.B) {
+	const starts = 1_000_000
+	p := twoSteps(b)
+	for b.Loop() {
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		m := NewMachine(p, nil)
+		ev := &cep.Event{Values: []cep.Value{cep.String("a")}, Position: cep.Position{Partition: &cep.Partition{}}}
+		var key []byte
+		for i := range starts {
+			ev.Seq, ev.Time = uint64(i+1), cep.Time(i)
+			key = key13(key, i)
+			m.Event(key, ev, all)
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/float64(m.OpenStarts()), "B/start")
+		runtime.KeepAlive(m)
+	}
+}
+
+// BenchmarkTwoSteps is the steady state of W2 without decoding: 80 in 100 events start, 17 complete, 3 miss, and most starts
+// expire, with a million open.
+func BenchmarkTwoSteps(b *testing.B) {
+	p := twoSteps(b)
+	m := NewMachine(p, nil)
+	r := rand.New(rand.NewPCG(1, 1))
+	a, c, miss := []cep.Value{cep.String("a")}, []cep.Value{cep.String("b")}, []cep.Value{cep.String("x")}
+	ev := &cep.Event{Position: cep.Position{Partition: &cep.Partition{}}}
+	keys := make([][]byte, 4_000_000)
+	for i := range keys {
+		keys[i] = key13(nil, i)
+	}
+	i := 0
+	step := func() {
+		i++
+		ev.Seq, ev.Time = uint64(i), cep.Time(i)*cep.Time(seconds(600)/1_250_000)
+		switch x := r.IntN(100); {
+		case x < 80:
+			ev.Values = a
+			m.Event(keys[i%len(keys)], ev, all)
+		case x < 97:
+			ev.Values = c
+			m.Event(keys[max(0, i-r.IntN(1_000_000))%len(keys)], ev, all)
+		default:
+			ev.Values = miss
+			m.Event(keys[r.IntN(len(keys))], ev, all)
+		}
+	}
+	for range 1_600_000 {
+		step()
+	}
+	m.Matches()
+	for b.Loop() {
+		step()
+		if i&1023 == 0 {
+			m.Matches()
+		}
+	}
+	b.ReportMetric(float64(m.OpenStarts()), "open")
+}
+
+// BenchmarkPassBy is an event that changes nothing, on a key with many starts: it must cost no allocation and not depend on
+// the number of starts.
+func BenchmarkPassBy(b *testing.B) {
+	for _, starts := range []int{1, 10_000} {
+		b.Run(fmt.Sprint(starts), func(b *testing.B) {
+			s := sequence(b, "a >>b")
+			s.Within = seconds(1_000_000)
+			m := NewMachine(s.compile(b), nil)
+			ev := &cep.Event{Values: []cep.Value{cep.String("a")}, Position: cep.Position{Partition: &cep.Partition{}}}
+			i := uint64(0)
+			for range starts {
+				i++
+				ev.Seq, ev.Time = i, cep.Time(i)
+				m.Event([]byte("k"), ev, all)
+			}
+			ev.Values = []cep.Value{cep.String("x")}
+			key := []byte("k")
+			b.ReportAllocs()
+			for b.Loop() {
+				i++
+				ev.Seq, ev.Time = i, cep.Time(i)
+				m.Event(key, ev, all)
+			}
+		})
+	}
+}
