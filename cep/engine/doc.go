@@ -1,0 +1,35 @@
+// Package engine runs rules over streams of events.
+//
+// A [Core] times events, puts them into the one total order, moves the rules' machines and hands out alerts. [Replay]
+// drives a Core from the readers of package source. A [Summary] tells where everything went.
+//
+//	core, err := engine.New(set, []engine.Stream{{Name: "auth", Lateness: 5 * time.Second}}, engine.Options{
+//		Alert: func(a *cep.Alert) { fmt.Println(a.Title) },
+//	})
+//	...
+//	core.Push(partition, &event, nil)
+//	core.Finish(0)
+//
+// # Time
+//
+// The watermark of a partition is the highest time seen in it, less the lateness of its stream, less a nanosecond; what
+// comes at or below it is late. The watermark of a stream is the least of its partitions, idle and ended ones aside, and
+// that of a rule the least of its streams. Rules that read the same streams share an order buffer.
+//
+// What has ended no longer counts: the time of a rule whose streams have all ended goes on with the rest of the input, and
+// at its end stands at the highest time seen in any stream.
+//
+// # Concurrency
+//
+// A Core belongs to one goroutine and starts none. Replay runs in the calling goroutine.
+//
+// # Cost
+//
+// An event that no rule can touch costs a look at the index and no allocation. One that may waits in the order buffer:
+// its fields are copied once.
+//
+// # Caveats
+//
+// Nothing here reads a clock: idleness and the passing of time while all is silent are told by [Core.Idle] and [Core.Tick].
+// All alerts of a Core are merged into one order, so the slowest stream decides when they come out.
+package engine

@@ -1,0 +1,188 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/cepd/cepd/cep"
+	"github.com/cepd/cepd/cep/codec"
+	"github.com/cepd/cepd/cep/source"
+	"github.com/cepd/cepd/rules"
+)
+
+// runMax is the number of records read from one partition before another is looked at: enough that choosing costs
+// nothing, few enough that partitions stay close to each other and the order buffer small.
+const runMax = 256
+
+// ReplayConfig says what to replay.
+type ReplayConfig struct {
+	Rules   *rules.Set
+	Streams []Stream
+	// Readers are the partitions of all streams, each once. Replay closes them.
+	Readers []source.Reader
+	// Partitions gave out the readers' partitions; it lets recordings restore the positions they were made from. Nil:
+	// positions are where events were found.
+	Partitions *source.Partitions
+	// Time says which field is the time.
+	Time codec.TimeSpec
+	// Raw keeps the text of events for alerts that include them: set it if a rule of the set does.
+	Raw bool
+	// Advance moves time on at the end of the input; [ToEnd] behind every deadline.
+	Advance cep.Duration
+	// Alert is handed every alert in order; its error ends the replay.
+	Alert func(*cep.Alert) error
+	// Progress is called now and then with the number of records read so far.
+	Progress func(records uint64)
+	// Batch is as in [Options].
+	Batch int
+}
+
+// Replay runs the rules over what the readers hold, from the partition with the lowest time first, and ends the input. The
+// summary is valid also where an error ended the replay: that of the context, of a reader, or of Alert.
+func Replay(ctx context.Context, cfg ReplayConfig) (Summary, error) {
+	r := &replay{cfg: cfg}
+	defer r.close()
+	core, err := New(cfg.Rules, cfg.Streams, Options{Alert: r.alert, Batch: cfg.Batch})
+	if err != nil {
+		return Summary{}, err
+	}
+	r.core = core
+	if err := r.open(); err != nil {
+		return Summary{}, err
+	}
+	if err := r.run(ctx); err != nil {
+		return core.Summary(), err
+	}
+	core.Finish(cfg.Advance)
+	return core.Summary(), r.failed
+}
+
+type replay struct {
+	cfg     ReplayConfig
+	core    *Core
+	inputs  []*input
+	records uint64
+	failed  error // of Alert
+}
+
+// input is a partition that is being read.
+type input struct {
+	reader  source.Reader
+	decoder codec.Decoder
+	ev      cep.Event
+	// clock decides who is read next.
+	clock *partition
+}
+
+func (r *replay) open() error {
+	known := map[*cep.Partition]string{}
+	named := map[string]bool{}
+	for _, s := range r.cfg.Streams {
+		named[s.Name] = true
+	}
+	o := codec.Options{Raw: r.cfg.Raw}
+	if r.cfg.Partitions != nil {
+		o.Partition = r.cfg.Partitions.Get
+	}
+	for _, reader := range r.cfg.Readers {
+		p := reader.Partition()
+		if !named[p.Stream] {
+			return fmt.Errorf("read %s: stream %q is not among those to replay", reader.Name(), p.Stream)
+		}
+		if other, ok := known[p]; ok {
+			return fmt.Errorf("read %s: the same partition as %s", reader.Name(), other)
+		}
+		known[p] = reader.Name()
+		in := &input{reader: reader, clock: r.core.partition(p)}
+		if f := reader.Format(); f.Delimited() {
+			in.decoder = codec.NewCSV(f.Columns, f.Comma, r.cfg.Rules.Schema, r.cfg.Time, o)
+		} else {
+			in.decoder = codec.NewJSON(r.cfg.Rules.Schema, r.cfg.Time, o)
+		}
+		r.inputs = append(r.inputs, in)
+	}
+	return nil
+}
+
+func (r *replay) close() {
+	for _, reader := range r.cfg.Readers {
+		_ = reader.Close() // it was only read from
+	}
+}
+
+func (r *replay) alert(a *cep.Alert) {
+	if r.failed == nil && r.cfg.Alert != nil {
+		r.failed = r.cfg.Alert(a)
+	}
+}
+
+// run reads until every partition has ended.
+func (r *replay) run(ctx context.Context) error {
+	for len(r.inputs) > 0 {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		lowest := 0
+		for i, in := range r.inputs {
+			if in.clock.highest < r.inputs[lowest].clock.highest {
+				lowest = i
+			}
+		}
+		in := r.inputs[lowest]
+		ended, err := r.read(ctx, in)
+		if err != nil {
+			return fmt.Errorf("replay %s: %w", in.reader.Name(), err)
+		}
+		if r.failed != nil {
+			return r.failed
+		}
+		if ended {
+			r.core.End(in.reader.Partition())
+			r.inputs = append(r.inputs[:lowest], r.inputs[lowest+1:]...)
+		}
+		if r.cfg.Progress != nil {
+			r.cfg.Progress(r.records)
+		}
+	}
+	return nil
+}
+
+// read takes the next records of a partition; true at its end.
+func (r *replay) read(ctx context.Context, in *input) (ended bool, err error) {
+	p := in.reader.Partition()
+	for range runMax {
+		rec, err := in.reader.Next(ctx)
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				return true, nil
+			}
+			var bad *source.RecordError
+			if !errors.As(err, &bad) {
+				return false, err
+			}
+			r.records++
+			r.core.Refuse(p, codec.TooLarge, bad)
+			continue
+		}
+		r.records++
+		in.ev.Position = cep.Position{Partition: p, Offset: rec.Offset}
+		if err := in.decoder.Decode(rec.Data, &in.ev); err != nil {
+			r.refuse(in, rec.Offset, err)
+			continue
+		}
+		r.core.Push(p, &in.ev, in.decoder)
+	}
+	return false, nil
+}
+
+// refuse counts a record that is no event, and says where the first of them is.
+func (r *replay) refuse(in *input, offset int64, err error) {
+	kind := codec.BadJSON
+	var bad *codec.Error
+	if errors.As(err, &bad) {
+		kind = bad.Kind
+	}
+	r.core.Refuse(in.reader.Partition(), kind, fmt.Errorf("%s at offset %d: %w", in.reader.Name(), offset, err))
+}

@@ -1,0 +1,143 @@
+package engine
+
+import (
+	"github.com/cepd/cepd/cep"
+)
+
+// Stream is how the events of a stream are timed.
+type Stream struct {
+	Name string
+	// Lateness is how far behind the highest time of its partition an event may come.
+	Lateness cep.Duration
+	// MaxAhead is how far above the highest time of its partition an event may lie before it is doubted: see
+	// [Core.Push]. 0: as far as it likes.
+	MaxAhead cep.Duration
+	// Tiebreak is the path of the field that orders events of one time; nil: their positions do.
+	Tiebreak []string
+}
+
+// doubtMax is the number of following events that decide whether an event far ahead of its partition is from a broken
+// clock or whether time has really moved on.
+const doubtMax = 100
+
+// stream is a stream that some rule reads.
+type stream struct {
+	Stream
+	tieSlot    int // -1: none
+	partitions []*partition
+	clocks     []*clock
+	// released is the stream's watermark, the highest that it ever was: what a rule may have seen.
+	released cep.Time
+	// floor is what Advance promised.
+	floor cep.Time
+	// highest is the highest time of an event that was taken, first the lowest; AfterAll before there is one. first is
+	// final once released has passed it.
+	highest, first cep.Time
+	summary        StreamSummary
+}
+
+// partition is the clock of one partition.
+type partition struct {
+	id     *cep.Partition
+	stream *stream
+	// highest is the highest time seen, watermark what follows from it; BeforeAll before the first event.
+	highest, watermark cep.Time
+	idle, ended        bool
+	// doubted are events that wait for what follows them: the first of them lies too far ahead.
+	doubted []*entry
+	// carried are partitions whose events came inside this one: a recording keeps the positions it was made from.
+	carried []*partition
+}
+
+// holds reports whether the partition keeps the stream's watermark back.
+func (p *partition) holds() bool { return !p.idle && !p.ended }
+
+// see moves the clock to an event of time t.
+func (p *partition) see(t cep.Time) {
+	if t > p.highest {
+		p.highest = t
+		p.watermark = max(p.watermark, t.Add(-p.stream.Lateness).Add(-1))
+	}
+}
+
+// refresh brings the stream's watermark up to its partitions. It must run before a partition begins or ceases to hold it
+// back, so that it does not depend on how often releases happen.
+func (s *stream) refresh() {
+	least, holding, ended := cep.AfterAll, false, len(s.partitions) > 0
+	for _, p := range s.partitions {
+		if p.holds() {
+			holding = true
+			least = min(least, p.watermark)
+		}
+		ended = ended && p.ended
+	}
+	switch {
+	case holding:
+		s.released = max(s.released, least, s.floor)
+	case ended:
+		// Nothing more can come: what was read is released, and time stands where it ended.
+		s.released = max(s.released, s.highest, s.floor)
+	default: // all are idle, or none is there yet: only Tick and Advance move time
+		s.released = max(s.released, s.floor)
+	}
+}
+
+// ended reports whether nothing more can come.
+func (s *stream) ended() bool {
+	for _, p := range s.partitions {
+		if !p.ended {
+			return false
+		}
+	}
+	return len(s.partitions) > 0
+}
+
+// suspicious reports whether an event of time t lies too far ahead to be believed at once. The first event of a partition
+// has nothing to be held against but what follows it.
+func (p *partition) suspicious(t cep.Time) bool {
+	if p.stream.MaxAhead <= 0 {
+		return false
+	}
+	return p.highest == cep.BeforeAll || t > p.line()
+}
+
+func (p *partition) line() cep.Time { return p.highest.Add(p.stream.MaxAhead) }
+
+// verdict is what becomes of a doubted event.
+type verdict uint8
+
+const (
+	undecided verdict = iota
+	believed
+	future
+)
+
+// judge decides about the first doubted event. final says that no more events will follow before time moves.
+func (p *partition) judge(final bool) verdict {
+	first, rest := p.doubted[0], p.doubted[1:]
+	if !p.suspicious(first.ev.Time) {
+		return believed
+	}
+	line := p.line()
+	if p.highest == cep.BeforeAll {
+		line = cep.BeforeAll
+		for _, e := range rest {
+			line = max(line, e.ev.Time.Add(p.stream.MaxAhead))
+		}
+		if first.ev.Time <= line && len(rest) > 0 {
+			return believed
+		}
+	}
+	for _, e := range rest {
+		if e.ev.Time > line {
+			return believed
+		}
+	}
+	switch {
+	case len(rest) >= doubtMax:
+		return future
+	case final:
+		return believed
+	}
+	return undecided
+}

@@ -1,0 +1,131 @@
+package engine
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/cepd/cepd/cep"
+	"github.com/cepd/cepd/nfa"
+)
+
+// Summary is what a Core has done so far.
+type Summary struct {
+	Streams []StreamSummary `json:"streams"`
+	Rules   []RuleSummary   `json:"rules"`
+}
+
+// StreamSummary is what became of the events of a stream.
+type StreamSummary struct {
+	Name string `json:"name"`
+	// Events is the number of events read, Taken that of those which took their place in the order. The rest is Late
+	// (behind their own partition), Returned (below what the stream had released, from a partition that came back) or
+	// Future (too far ahead to be true).
+	Events   uint64 `json:"events"`
+	Taken    uint64 `json:"taken"`
+	Late     uint64 `json:"late"`
+	Returned uint64 `json:"returned"`
+	Future   uint64 `json:"future"`
+	// Bad is the number of records that are no events, by kind, and FirstBad what was wrong with the first.
+	Bad      map[string]uint64 `json:"bad"`
+	FirstBad string            `json:"first_bad,omitempty"`
+	// Behind is the furthest that an event came behind the highest time of its partition, late ones too: the lateness that
+	// would have been enough.
+	Behind cep.Duration `json:"behind_ns"`
+	// Highest is the highest time taken; [cep.BeforeAll] without events.
+	Highest cep.Time `json:"highest_ns"`
+}
+
+// RuleSummary is the funnel of a rule: where events, starts and matches went.
+type RuleSummary struct {
+	ID string `json:"id"`
+	// Skipped says why the rule was not run, Disabled why it stopped.
+	Skipped  string `json:"skipped,omitempty"`
+	Disabled string `json:"disabled,omitempty"`
+	// Seen is the number of events of the rule's streams. Visible are those which the rule's `where` and exceptions let
+	// through, of those that one of its steps could take by the constants it compares with; Keyed belong to a key.
+	Seen    uint64 `json:"seen"`
+	Visible uint64 `json:"visible"`
+	Keyed   uint64 `json:"keyed"`
+	// NoKey is how often an element found no key in a visible event, TooManyKeys how often because there were too many.
+	NoKey       uint64 `json:"no_key"`
+	TooManyKeys uint64 `json:"too_many_keys"`
+	// Hidden is the number of events that each exception hid.
+	Hidden []Count `json:"hidden"`
+	// Taken counts by name: the candidates that a step took an event for, or that an absence killed.
+	Taken []Count `json:"taken"`
+	// Opened is the number of starts, Ended that of starts that are no longer open, by reason; Open are those that still
+	// are, in Keys keys.
+	Opened uint64  `json:"opened"`
+	Ended  []Count `json:"ended"`
+	Open   int     `json:"open"`
+	Keys   int     `json:"keys"`
+	// Matched and Timeouts are what was let out; Alerts went out, Suppressed were held back.
+	Matched    uint64 `json:"matched"`
+	Timeouts   uint64 `json:"timeouts"`
+	Alerts     uint64 `json:"alerts"`
+	Suppressed uint64 `json:"suppressed"`
+	// Refused is the number of starts beyond `starts_per_key`, TooLong that of candidates beyond `events_per_match`.
+	Refused uint64 `json:"refused"`
+	TooLong uint64 `json:"too_long"`
+	// Errors is the number of evaluation errors, LastError one of them.
+	Errors    uint64 `json:"errors"`
+	LastError string `json:"last_error,omitempty"`
+}
+
+// Count is a number with its name.
+type Count struct {
+	Name string `json:"name"`
+	N    uint64 `json:"n"`
+}
+
+// Summary returns what has been done so far, streams in their order and rules by id. It looks at counters only.
+func (c *Core) Summary() Summary {
+	var s Summary
+	for _, st := range c.streams {
+		sum := st.summary
+		sum.Bad = map[string]uint64{}
+		for k, n := range st.summary.Bad {
+			sum.Bad[k] = n
+		}
+		sum.Highest = st.highest
+		s.Streams = append(s.Streams, sum)
+	}
+	s.Rules = slices.Clone(c.skipped)
+	for _, k := range c.clocks {
+		for _, r := range k.rules {
+			s.Rules = append(s.Rules, r.summary(k))
+		}
+	}
+	slices.SortFunc(s.Rules, func(a, b RuleSummary) int { return strings.Compare(a.ID, b.ID) })
+	return s
+}
+
+func (r *running) summary(k *clock) RuleSummary {
+	in, run, out := r.router.Counters(), r.machine.Counters(), r.maker.Counters()
+	s := RuleSummary{
+		ID: r.rule.ID, Disabled: r.disabled,
+		Visible: in.Visible, Keyed: in.Keyed, NoKey: in.NoKey, TooManyKeys: in.TooManyKeys,
+		Opened: run.Opened, Open: r.machine.OpenStarts(), Keys: r.machine.Keys(),
+		Matched: run.Matched, Timeouts: run.Timeouts, Alerts: out.Alerts, Suppressed: out.Suppressed,
+		Refused: run.Refused, TooLong: run.TooLong,
+		Errors: in.Errors + run.Errors + out.Errors,
+	}
+	for _, st := range k.streams {
+		s.Seen += st.summary.Taken
+	}
+	for i, n := range in.Hidden {
+		s.Hidden = append(s.Hidden, Count{r.rule.Exceptions[i].Name, n})
+	}
+	for i, n := range run.Taken {
+		s.Taken = append(s.Taken, Count{r.rule.Names[i], n})
+	}
+	for reason, n := range run.Ended {
+		s.Ended = append(s.Ended, Count{nfa.EndReason(reason).String(), n})
+	}
+	for _, text := range []string{in.LastError, run.LastError, out.LastError} {
+		if text != "" {
+			s.LastError = text
+		}
+	}
+	return s
+}
