@@ -62,12 +62,14 @@ type search struct {
 // absences before it hold. It is nil where p is no start.
 func enumerate(r *patterns.Rule, st *stream, xs []*expansion, p int, firstTime cep.Time) *start {
 	s := search{start: &start{pos: p, moment: at(st.events[p]), gone: never}, rule: r, stream: st}
+	begun := false
 	for _, x := range xs {
 		if st.fits(x.steps[0], p, nil) && s.quietBefore(x, p, firstTime) {
+			begun = true
 			s.grow(beginning{expansion: x, n: 1, took: s.take(nil, x.steps[0], p)})
 		}
 	}
-	if len(s.waits)+len(s.complete) == 0 {
+	if !begun {
 		return nil
 	}
 	return s.start
@@ -123,7 +125,7 @@ func (s search) again(b beginning, e patterns.Element) {
 	if b.step+1 < len(b.steps) {
 		absences = b.before[b.step+1]
 	}
-	s.await(b, e.LoopWithin, func(p int, very bool) bool {
+	s.await(b, max(e.Min-b.n, 1), e.LoopWithin, func(p int, very bool) bool {
 		for _, i := range absences {
 			if strict := s.rule.Elements[i].Link == linkStrict; strict && (!very || b.n < e.Min) {
 				continue // only the very next event, after an event at which the loop could be left
@@ -144,7 +146,7 @@ func (s search) again(b beginning, e patterns.Element) {
 func (s search) next(b beginning) {
 	i := b.steps[b.step+1]
 	e := s.rule.Elements[i]
-	s.await(b, e.Within, func(p int, very bool) bool {
+	s.await(b, 0, e.Within, func(p int, very bool) bool {
 		forbidden := false
 		for _, j := range b.before[b.step+1] {
 			fits := s.stream.fits(j, p, b.took)
@@ -166,9 +168,13 @@ func (s search) next(b beginning) {
 
 // await offers a beginning the events after its last one, as long as its windows are open (S5.1): that of the step
 // waited for, from the event before, and that of the rule, from the first. offer says whether the wait is over; very
-// marks the very next event. A candidate that would take more than events_per_match does not exist (S5.8).
-func (s search) await(b beginning, within cep.Duration, offer func(p int, very bool) bool) {
-	if most := s.rule.Limits.EventsPerMatch; most > 0 && len(b.took) >= most {
+// marks the very next event. A candidate that takes more than events_per_match does not exist (S5.8), so nothing begins
+// it: more is what the loop still needs, each step behind needs at least its Min.
+func (s search) await(b beginning, more int, within cep.Duration, offer func(p int, very bool) bool) {
+	for _, i := range b.steps[b.step+1:] {
+		more += s.rule.Elements[i].Min
+	}
+	if most := s.rule.Limits.EventsPerMatch; most > 0 && len(b.took)+more > most {
 		return
 	}
 	first, last := b.took[0], b.took[len(b.took)-1]
