@@ -32,8 +32,10 @@ type clock struct {
 	places     []place
 	firstPlace uint64
 	merged     bool
-	out        []outgoing // from outHead, in order
-	outHead    int
+	// emit is handed the alerts; where they are merged they wait in out instead, from outHead, in order.
+	emit    func(*cep.Alert)
+	out     []outgoing
+	outHead int
 }
 
 // found is a match on its way to become an alert.
@@ -93,7 +95,7 @@ func (k *clock) give(e *entry) {
 	k.free = append(k.free, e)
 }
 
-// release lets out everything at or below w, in order, and hands the alerts to emit.
+// release lets out everything at or below w, in order.
 func (k *clock) release(w cep.Time) {
 	if w <= k.released {
 		return
@@ -201,8 +203,12 @@ func (k *clock) alerts() {
 		if a == nil {
 			continue
 		}
+		if !k.merged {
+			k.emit(a)
+			continue
+		}
 		o := outgoing{alert: a, moment: f.match.Moment, rank: f.rule.rank}
-		if k.merged && !o.moment.Timed() {
+		if !o.moment.Timed() {
 			o.place = k.places[o.moment.Seq-k.firstPlace]
 		}
 		k.out = append(k.out, o)

@@ -115,12 +115,19 @@ func (c *Core) clockOf(streams []*stream, predicates int) *clock {
 			return k
 		}
 	}
-	k := &clock{streams: streams, memo: nfa.NewMemo(predicates), released: cep.BeforeAll}
+	k := &clock{streams: streams, memo: nfa.NewMemo(predicates), released: cep.BeforeAll, emit: c.alert}
 	c.clocks = append(c.clocks, k)
 	for _, s := range streams {
 		s.clocks = append(s.clocks, k)
 	}
 	return k
+}
+
+// NeedsRaw reports whether alerts of the set show events, so that decoders must keep their text.
+func NeedsRaw(set *rules.Set) bool {
+	return slices.ContainsFunc(set.Rules, func(r *rules.Rule) bool {
+		return r.Enabled && (r.Alert.Include == rules.IncludeFirstLast || r.Alert.Include == rules.IncludeAll)
+	})
 }
 
 // Open announces a partition: from now on its stream waits for it. Push opens partitions by itself, but what comes late in

@@ -98,6 +98,11 @@ func TestOutputDependsOnInputAlone(t *testing.T) {
 			if n := s.Streams[0].Late + s.Streams[1].Late; n != wantLate || s.Streams[0].Returned+s.Streams[1].Returned != 0 {
 				t.Fatalf("%d late, want %d; %+v", n, wantLate, s.Streams)
 			}
+			for _, st := range s.Streams {
+				if st.Events != st.Taken+st.Late+st.Returned+st.Future {
+					t.Fatalf("events got lost: %+v", st)
+				}
+			}
 		}
 	})
 	if alerts == 0 || late == 0 {

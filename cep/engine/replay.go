@@ -27,8 +27,6 @@ type ReplayConfig struct {
 	Partitions *source.Partitions
 	// Time says which field is the time.
 	Time codec.TimeSpec
-	// Raw keeps the text of events for alerts that include them: set it if a rule of the set does.
-	Raw bool
 	// Advance moves time on at the end of the input; [ToEnd] behind every deadline.
 	Advance cep.Duration
 	// Alert is handed every alert in order; its error ends the replay.
@@ -82,7 +80,7 @@ func (r *replay) open() error {
 	for _, s := range r.cfg.Streams {
 		named[s.Name] = true
 	}
-	o := codec.Options{Raw: r.cfg.Raw}
+	o := codec.Options{Raw: NeedsRaw(r.cfg.Rules)}
 	if r.cfg.Partitions != nil {
 		o.Partition = r.cfg.Partitions.Get
 	}
