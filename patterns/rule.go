@@ -43,6 +43,8 @@ type Rule struct {
 	Target   int
 	Ordered  bool
 	Timeouts bool
+	// DropOnChange says that an edit which changes the meaning drops the open starts; otherwise they drain.
+	DropOnChange bool
 	// Aggregates are what the expressions ask of the steps.
 	Aggregates []cep.Aggregate
 	Limits     nfa.Limits

@@ -42,7 +42,9 @@ type Problem struct {
 	Message              string
 	// Fatal says that the text could not be read on from here. Such a problem is the last one.
 	Fatal bool
-	// Node is the node that a tag stands on, and the second of two equal keys; otherwise nil.
+	// Since is the line where what the library was reading began, 0 where it does not say.
+	Since int
+	// Node is the node that a tag, anchor or alias stands on, and the second of two equal keys; otherwise nil.
 	Node *Node
 }
 
@@ -141,7 +143,7 @@ func (f *File) syntax(err error) Problem {
 	if !errors.As(err, &le) {
 		return p
 	}
-	p.Message = le.Message
+	p.Message, p.Since = le.Message, le.ContextMark.Line
 	mark := le.Mark
 	if mark.Line == 0 {
 		mark = le.ContextMark
@@ -181,14 +183,14 @@ func (f *File) check(n *Node, problems []Problem) []Problem {
 	}
 	if n.Anchor != "" && n.Kind != yaml.AliasNode {
 		problems = append(problems, Problem{
-			Line: n.Line, Column: n.Column, Length: 1, Kind: Alias,
+			Line: n.Line, Column: n.Column, Length: 1, Kind: Alias, Node: n,
 			Message: fmt.Sprintf("YAML anchors are not allowed: &%s", n.Anchor),
 		})
 	}
 	switch n.Kind {
 	case yaml.AliasNode:
 		problems = append(problems, Problem{
-			Line: n.Line, Column: n.Column, Length: 1 + utf8.RuneCountInString(n.Value), Kind: Alias,
+			Line: n.Line, Column: n.Column, Length: 1 + utf8.RuneCountInString(n.Value), Kind: Alias, Node: n,
 			Message: fmt.Sprintf("YAML aliases are not allowed: *%s", n.Value),
 		})
 	case Map:
@@ -198,7 +200,7 @@ func (f *File) check(n *Node, problems []Problem) []Problem {
 			case k.Kind != Scalar: // whoever reads the mapping says which keys it knows
 			case k.Value == "<<" && !IsQuoted(k):
 				problems = append(problems, Problem{
-					Line: k.Line, Column: k.Column, Length: 2, Kind: Alias,
+					Line: k.Line, Column: k.Column, Length: 2, Kind: Alias, Node: k,
 					Message: "YAML merge keys are not allowed",
 				})
 			case ok:

@@ -1,0 +1,328 @@
+package patterns
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/cepd/cepd/cep"
+	"github.com/cepd/cepd/nfa"
+	"github.com/cepd/cepd/patterns/expression"
+)
+
+// checker makes rules of syntax trees. What is common to the set stands here; one rule is checked by a ruleChecker.
+type checker struct {
+	*report
+	options Options
+	schema  *cep.Schema
+	lists   map[string]*expression.List
+	maps    map[string]*expression.Map
+	macros  map[string]string
+	// macroTexts and tableNames are where the names of the files' tables and macros stand.
+	macroTexts map[string]*text
+	tableNames map[string]*text
+	// predicates are the conditions on the current event alone, by canonical text: equal ones are one.
+	predicates map[string]*nfa.Pred
+	count      int
+}
+
+// mark reports a mistake at a text.
+func (c *checker) mark(rule string, t *text, code, hint, format string, args ...any) {
+	c.add(Diagnostic{
+		Pos: t.Pos, Length: t.width, Code: code, Hint: hint, Rule: rule,
+		Message: fmt.Sprintf(format, args...), Excerpt: t.file.Line(t.Line),
+	})
+}
+
+// ruleChecker checks one rule.
+type ruleChecker struct {
+	*checker
+	// own is what the rule says itself, all what it says with the defaults of its document.
+	own, all *ruleSyntax
+	rule     *Rule
+	// names are the indexes of steps and absences, keyParts those of the key's parts.
+	names      map[string]int
+	aggregates *expression.Aggregates
+	// uses are the compiled expressions, for what the rule keeps and for warnings.
+	uses   []use
+	failed bool
+	// elements are those that could be read, beside the elements of the rule.
+	elements []*elementSyntax
+}
+
+// use is an expression of the rule, and where it stands. Title expressions stand inside their text.
+type use struct {
+	expr *expression.Expr
+	text *text
+	// offset is where the expression begins in the text.
+	offset int
+}
+
+// fail reports an error of the rule at a text.
+func (c *ruleChecker) fail(t *text, code, hint, format string, args ...any) {
+	c.failed = true
+	c.mark(c.rule.ID, t, code, hint, format, args...)
+}
+
+// warn reports something that is probably not meant.
+func (c *ruleChecker) warn(t *text, code, hint, format string, args ...any) {
+	c.add(Diagnostic{
+		Pos: t.Pos, Length: t.width, Code: code, Hint: hint, Rule: c.rule.ID, Warning: true,
+		Message: fmt.Sprintf(format, args...), Excerpt: t.file.Line(t.Line),
+	})
+}
+
+// checkRule returns the rule of a syntax tree; nil where it has errors.
+func (c *checker) checkRule(own *ruleSyntax) *Rule {
+	r := &ruleChecker{
+		checker: c, own: own, all: withDefaults(own), aggregates: &expression.Aggregates{}, names: map[string]int{},
+		rule: &Rule{Pos: own.id.Pos},
+	}
+	r.rule.ID = own.id.value
+	r.meta()
+	r.streams()
+	r.shape()
+	r.key()
+	r.conditions()
+	r.options()
+	r.windows()
+	r.alert()
+	r.tests()
+	if r.failed {
+		return nil
+	}
+	r.rule.Aggregates = r.aggregates.All()
+	r.lower()
+	r.rule.Fingerprint = fingerprint(r.rule)
+	r.lint()
+	return r.rule
+}
+
+// withDefaults returns the rule with the defaults of its document where it says nothing itself.
+func withDefaults(own *ruleSyntax) *ruleSyntax {
+	all := *own
+	d := own.document.defaults
+	if d == nil {
+		return &all
+	}
+	for _, t := range []struct{ own, common **text }{
+		{&all.name, &d.name},
+		{&all.description, &d.description},
+		{&all.status, &d.status},
+		{&all.revision, &d.revision},
+		{&all.enabled, &d.enabled},
+		{&all.severity, &d.severity},
+		{&all.where, &d.where},
+		{&all.within, &d.within},
+		{&all.unbounded, &d.unbounded},
+		{&all.emit, &d.emit},
+		{&all.onTimeout, &d.onTimeout},
+		{&all.onChange, &d.onChange},
+		{&all.contiguity, &d.contiguity},
+		{&all.loop, &d.loop},
+	} {
+		if *t.own == nil {
+			*t.own = *t.common
+		}
+	}
+	for _, t := range []struct{ own, common *[]*text }{
+		{&all.references, &d.references},
+		{&all.authors, &d.authors},
+		{&all.falsePositives, &d.falsePositives},
+		{&all.tags, &d.tags},
+		{&all.mitre, &d.mitre},
+		{&all.from, &d.from},
+	} {
+		if *t.own == nil {
+			*t.own = *t.common
+		}
+	}
+	// Keys are replaced whole, so the limits of a rule are not mixed with those of the defaults.
+	if all.startsPerKey == nil && all.eventsPerMatch == nil {
+		all.startsPerKey, all.eventsPerMatch = d.startsPerKey, d.eventsPerMatch
+	}
+	if all.by == nil {
+		all.by = d.by
+	}
+	if all.sequence == nil {
+		all.sequence = d.sequence
+	}
+	if all.after == nil {
+		all.after = d.after
+	}
+	if all.exceptions == nil {
+		all.exceptions = d.exceptions
+	}
+	if all.alert == nil {
+		all.alert = d.alert
+	}
+	if all.tests == nil {
+		all.tests = d.tests
+	}
+	// within and unbounded answer one question: what the rule says itself silences the default of the other.
+	switch {
+	case own.within != nil && own.unbounded == nil:
+		all.unbounded = nil
+	case own.unbounded != nil && own.within == nil:
+		if own.unbounded.value == "true" {
+			all.within = nil
+		}
+	}
+	return &all
+}
+
+func (c *ruleChecker) meta() {
+	m := &c.rule.Meta
+	m.Name, m.Description = c.value(c.all.name), c.value(c.all.description)
+	m.Status = c.word(c.all.status, "status", "", statuses...)
+	m.References, m.Authors = values(c.all.references), values(c.all.authors)
+	m.FalsePositives, m.Tags = values(c.all.falsePositives), values(c.all.tags)
+	m.Revision = c.number(c.all.revision, "revision", 1, 1)
+	m.Enabled = c.bool(c.all.enabled, "enabled", true)
+	m.Severity = c.word(c.all.severity, "severity", severities[0], severities...)
+	for _, t := range c.all.mitre {
+		if !mitreShape.MatchString(t.value) {
+			c.fail(t, codeMitre, "techniques look like T1110 or T1110.001, tactics like TA0006", "%q is no MITRE ATT&CK id", t.value)
+		}
+		m.Mitre = append(m.Mitre, t.value)
+	}
+}
+
+// options checks the words and numbers that say how the rule matches.
+func (c *ruleChecker) options() {
+	r := c.rule
+	r.Ordered = c.word(c.all.emit, "emit", "eager", "eager", "ordered") == "ordered"
+	r.Timeouts = c.word(c.all.onTimeout, "on_timeout", "drop", "drop", "emit") == "emit"
+	r.DropOnChange = c.word(c.all.onChange, "on_change", "drain", "drain", "drop") == "drop"
+	r.Limits.StartsPerKey = int(c.number(c.all.startsPerKey, "starts_per_key", defaultStarts, 1))
+	r.Limits.EventsPerMatch = int(c.number(c.all.eventsPerMatch, "events_per_match", defaultEvents, 1))
+	r.After = nfa.SkipPastLast
+	if after := c.all.after; after != nil {
+		c.after(after)
+	}
+}
+
+// The defaults of `limits` (S5.8): ten thousand of each is far above what rules need, and bounds a key at some megabytes.
+const (
+	defaultStarts = 10_000
+	defaultEvents = 10_000
+)
+
+func (c *ruleChecker) after(after *afterSyntax) {
+	words := map[string]nfa.AfterMatch{
+		"past_last": nfa.SkipPastLast, "to_next": nfa.SkipToNext, "none": nfa.SkipNone,
+		"to_first": nfa.SkipToFirst, "to_last": nfa.SkipToLast,
+	}
+	if after.target == nil {
+		if after.word.value == "to_first" || after.word.value == "to_last" {
+			c.fail(after.word, codeWord, "write after_match: {"+after.word.value+": step}", "%q needs the name of a step", after.word.value)
+			return
+		}
+		word := c.word(after.word, "after_match", "past_last", "past_last", "to_next", "none")
+		c.rule.After = words[word]
+		return
+	}
+	name := after.target.value
+	i, ok := c.names[name]
+	if ok && !c.isAbsence(i) {
+		c.rule.After, c.rule.Target = words[after.word.value], i
+		return
+	}
+	if c.own.after == nil {
+		return // a default whose step this rule does not have
+	}
+	if ok {
+		c.fail(after.target, codeAfter, "", "%q is an absence: it takes no event to go on from", name)
+		return
+	}
+	c.fail(after.target, codeAfter, didYouMean(name, c.stepNames()), "the rule has no step %q", name)
+}
+
+func (c *ruleChecker) isAbsence(name int) bool {
+	return slices.ContainsFunc(c.rule.Elements, func(e Element) bool { return e.Name == name && e.Absent })
+}
+
+// stepNames returns the names of the steps, without absences.
+func (c *ruleChecker) stepNames() []string {
+	var names []string
+	for i, n := range c.rule.Names {
+		if !c.isAbsence(i) {
+			names = append(names, n)
+		}
+	}
+	return names
+}
+
+// value returns a text that is used as it is.
+func (c *ruleChecker) value(t *text) string {
+	if t == nil {
+		return ""
+	}
+	return t.value
+}
+
+func values(list []*text) []string {
+	var s []string
+	for _, t := range list {
+		s = append(s, t.value)
+	}
+	return s
+}
+
+// word checks that a text is one of some words.
+func (c *ruleChecker) word(t *text, key, otherwise string, words ...string) string {
+	if t == nil {
+		return otherwise
+	}
+	if !slices.Contains(words, t.value) {
+		c.fail(t, codeWord, didYouMean(t.value, words), "%q is %s, not %q", key, oneOf(words), t.value)
+		return otherwise
+	}
+	return t.value
+}
+
+func (c *ruleChecker) bool(t *text, key string, otherwise bool) bool {
+	switch {
+	case t == nil:
+		return otherwise
+	case t.value == "true":
+		return true
+	case t.value == "false":
+		return false
+	}
+	c.fail(t, codeBool, "", "%q is true or false, not %q", key, t.value)
+	return otherwise
+}
+
+// number checks a whole number with a lower bound; the upper one is that of int32, so that it fits everywhere.
+func (c *ruleChecker) number(t *text, key string, otherwise, least int64) int64 {
+	if t == nil {
+		return otherwise
+	}
+	n, err := strconv.ParseInt(t.value, 10, 64)
+	switch {
+	case err != nil:
+		c.fail(t, codeNumber, "", "%q is a whole number, not %q", key, t.value)
+	case n < least, n > 1<<31-1:
+		c.fail(t, codeNumber, "", "%q is a number from %d to %d, not %d", key, least, 1<<31-1, n)
+	default:
+		return n
+	}
+	return otherwise
+}
+
+// duration checks a duration; 0 where there is none. zero says that 0 may be written.
+func (c *ruleChecker) duration(t *text, key string, zero bool) cep.Duration {
+	if t == nil {
+		return 0
+	}
+	d, err := ParseDuration(t.value)
+	switch {
+	case err != nil:
+		c.fail(t, codeDuration, err.Error(), "%q is a duration, not %q", key, t.value)
+		return 0
+	case d == 0 && !zero:
+		c.fail(t, codeDuration, "", "%q must be longer than 0", key)
+	}
+	return d
+}

@@ -1,0 +1,147 @@
+package patterns
+
+import (
+	"slices"
+
+	"github.com/cepd/cepd/patterns/expression"
+)
+
+// The codes of files and rules. They are stable: a code that is no longer given is never given another meaning.
+const (
+	codeSyntax       = "CEP0101"
+	codeField        = "CEP0102"
+	codeUnknownKey   = "CEP0103"
+	codeDuplicateKey = "CEP0104"
+	codeTag          = "CEP0105"
+	codeAlias        = "CEP0106"
+	codeTooLarge     = "CEP0107"
+	codeQuotes       = "CEP0108"
+	codeNull         = "CEP0109"
+	codeShape        = "CEP0110"
+	codeMissing      = "CEP0111"
+	codeLater        = "CEP0112"
+	codeVersion      = "CEP0113"
+	codeEncoding     = "CEP0114"
+	codeDuration     = "CEP0115"
+	codeNumber       = "CEP0116"
+	codeBool         = "CEP0117"
+	codeWord         = "CEP0118"
+	codeTime         = "CEP0119"
+	codeID           = "CEP0120"
+	codeDuplicateID  = "CEP0121"
+	codeName         = "CEP0122"
+	codeDuplicate    = "CEP0123"
+	codeMitre        = "CEP0124"
+	codeTableFile    = "CEP0125"
+	codeTableValue   = "CEP0126"
+	codeFrom         = "CEP0127"
+	codeBy           = "CEP0128"
+	codeEmpty        = "CEP0130"
+	codeElement      = "CEP0131"
+	codeElementKey   = "CEP0132"
+	codeTimes        = "CEP0133"
+	codeContiguity   = "CEP0134"
+	codeFirstWithin  = "CEP0135"
+	codeHold         = "CEP0136"
+	codeHoldMissing  = "CEP0137"
+	codeAbsencePlace = "CEP0138"
+	codeAbsenceTail  = "CEP0139"
+	codeNothing      = "CEP0140"
+	codeNoWindow     = "CEP0141"
+	codeGap          = "CEP0142"
+	codeUnbounded    = "CEP0143"
+	codeTooMany      = "CEP0144"
+	codeAfter        = "CEP0145"
+	codeSteps        = "CEP0146"
+	codeSuppress     = "CEP0147"
+	codeTest         = "CEP0148"
+	codeNoKey        = "CEP0160"
+	codeStepField    = "CEP0161"
+	codeAnyLoop      = "CEP0162"
+	codeAny          = "CEP0163"
+	codeTail         = "CEP0164"
+	codeNever        = "CEP0165"
+	codeNoTimeout    = "CEP0166"
+	codeTestStream   = "CEP0167"
+)
+
+// Code describes a code for the documentation.
+type Code struct {
+	Code, Title string
+	// Explanation says why it matters and what to do; empty where the title says all.
+	Explanation string
+	Warning     bool
+}
+
+// Codes returns all codes that [Load] gives, those of expressions too, in order.
+func Codes() []Code {
+	codes := slices.Clone(fileCodes)
+	for _, c := range expression.Codes() {
+		codes = append(codes, Code{Code: c.Code, Title: c.Title, Warning: c.Warning})
+	}
+	return codes
+}
+
+var fileCodes = []Code{
+	{codeSyntax, "The file is not YAML.", "What stands behind the mistake in the same file is not looked at.", false},
+	{
+		codeField, "Unknown field name.",
+		"No event in the rule's tests has the field, but one has a field of nearly the same name. Fields have no schema, so the tests are the only witness.", true,
+	},
+	{codeUnknownKey, "The language has no such key in this place.", "", false},
+	{codeDuplicateKey, "A key stands twice in one map.", "", false},
+	{codeTag, "YAML tags are not allowed.", "Values are read as text, and each key knows what it expects.", false},
+	{codeAlias, "YAML anchors, aliases and merge keys are not allowed.", "A few lines of aliases can grow to gigabytes. Conditions that several rules share are `macros`, keys that they share are `defaults`.", false},
+	{codeTooLarge, "The file is too large, or nested too deeply.", "At most 1 MiB, some 150,000 nodes and 64 levels. Long lists belong into a CSV file.", false},
+	{
+		codeQuotes, "An expression needs quotes.",
+		"Inside `{ }` and `[ ]` YAML ends a value at a comma and at a bracket; it reads `: ` as the end of a key and a leading `!` as a tag. The hint shows the line with the quotes.", false,
+	},
+	{codeNull, "A key has no value.", "Leave the key out where nothing is meant: an empty `where` would let every event pass.", false},
+	{codeShape, "A value has the wrong shape.", "A list where a text is expected, a text where a map is expected, and so on.", false},
+	{codeMissing, "A required key is missing.", "", false},
+	{codeLater, "Part of the language that this version does not know yet.", "", false},
+	{codeVersion, "The file is of another version of the language.", "", false},
+	{codeEncoding, "The file is not clean UTF-8.", "", false},
+	{codeDuration, "Not a duration.", "Durations are whole numbers with `ms`, `s`, `m`, `h`, `d` or `w`, also combined: `1h30m`. Most of them must be longer than 0.", false},
+	{codeNumber, "Not a whole number, or one out of bounds.", "", false},
+	{codeBool, "Not `true` or `false`.", "", false},
+	{codeWord, "Not one of the words that are possible here.", "", false},
+	{codeTime, "Not a date or time.", "A date means 00:00 UTC; times are RFC 3339, with a zone.", false},
+	{codeID, "The id of the rule has a wrong shape.", "Ids begin with a small letter or digit, go on with small letters, digits, `.`, `_` and `-`, have at most 128 characters and no two dots in a row.", false},
+	{codeDuplicateID, "Two rules have one id.", "Ids are part of every alert id, so they are unique over all files.", false},
+	{codeName, "A name has a wrong shape, or means something else.", "Names of steps, lists, maps, macros and alert fields are letters, digits and `_`. `e`, `event`, `match`, `duration`, `taken` and `prev` have a meaning of their own.", false},
+	{codeDuplicate, "A name is given twice.", "Names of steps and absences are unique in a rule; names of lists, maps and macros over all files, and none of them is also the name of a key part.", false},
+	{codeMitre, "Not the shape of a MITRE ATT&CK id.", "Techniques look like `T1110` or `T1110.001`, tactics like `TA0006`.", false},
+	{codeTableFile, "The file of a list or map cannot be read.", "", false},
+	{codeTableValue, "A value that cannot stand in a list, a map or a recorded event.", "", false},
+	{codeFrom, "It is not said which stream to read, or the name of a stream has a wrong shape.", "", false},
+	{codeBy, "The keys of the rule and of its elements do not fit together.", "An element's own `by` gives all parts of the rule's key: a map by name, a list by position. A rule without `by` takes them from its elements, which then all have one.", false},
+	{codeEmpty, "A sequence without elements.", "Leave `sequence` out for a rule about single events.", false},
+	{codeElement, "Not an element of a sequence.", "An element is a map with the key `step` or `absent`.", false},
+	{codeElementKey, "The key has no meaning on this element.", "`loop` and `loop_within` need `times`; absences have `for` instead of `within`.", false},
+	{codeTimes, "Not a number of times.", "`5` is exactly five, `5..` five or more, `3..10` three to ten, `0..` any number.", false},
+	{codeContiguity, "`contiguity` has no meaning in this place.", "The first step of a rule stands behind nothing, and an absence is not taken.", false},
+	{codeFirstWithin, "`within` on the first step.", "It bounds the time to the event taken before, and there is none.", false},
+	{codeHold, "`for` or `from_start` has no meaning in this place.", "`for` is the length of an absence at the start or the end of a sequence; between two elements the absence holds until the next one. `from_start` belongs to an absence at the start.", false},
+	{codeHoldMissing, "An absence that does not say how long.", "At the start an absence needs `for`; at the end `for` or the rule's `within`, unless its contiguity is strict.", false},
+	{codeAbsencePlace, "An absence behind optional steps only.", "It would stand at the start of some matches and between elements of others.", false},
+	{codeAbsenceTail, "Everything behind an absence is optional.", "The match would be complete before the absence can be judged.", false},
+	{codeNothing, "The rule could match no event at all.", "At least one step must not be optional.", false},
+	{codeNoWindow, "No window.", "Without `within` every open start is kept for ever. Write `within`, bound every gap by a step's `within` or `for`, or say `unbounded: true`.", false},
+	{codeGap, "A gap that is longer than the window of the rule.", "It could never be used up.", false},
+	{codeUnbounded, "`unbounded: true` beside `within`.", "", false},
+	{codeTooMany, "Too many elements.", "A rule has at most 63 steps and absences.", false},
+	{codeAfter, "`after_match` names no step of the rule.", "", false},
+	{codeSteps, "An exception names no element of the rule.", "", false},
+	{codeSuppress, "`suppress` names neither an alert field nor a part of the key.", "", false},
+	{codeTest, "A mistake in a test.", "", false},
+	{codeNoKey, "No key.", "Without `by` all events of the world are one sequence: a failure of one user is followed by a success of another.", true},
+	{codeStepField, "A step is named like a field.", "In conditions the name means the field in some places and the step in others.", true},
+	{codeAnyLoop, "A loop that takes `any` without an upper bound.", "With n events that fit it has 2^n candidates.", true},
+	{codeAny, "`contiguity: any` keeps waiting after it has taken an event.", "Every event that fits is another candidate. It is right where each pair is wanted, and costs accordingly.", true},
+	{codeTail, "A last step that can never be longer than its minimum.", "The first match takes its start with it, so an open loop or optional step at the end stops at its shortest.", true},
+	{codeNever, "The step can never be reached.", "Its condition contradicts the rule's `where`, or the limits of the rule are lower than what it must take.", true},
+	{codeNoTimeout, "`on_timeout: emit` in a rule in which nothing times out.", "", true},
+	{codeTestStream, "A test sends events to a stream that the rule does not read.", "", true},
+}

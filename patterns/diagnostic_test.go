@@ -1,0 +1,110 @@
+package patterns
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// golden compares a text with a file, or writes the file.
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), got); d != "" {
+		t.Errorf("%s (-want +got), -update writes it anew:\n%s", file, d)
+	}
+}
+
+func badFiles(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("testdata/bad/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no bad files", err)
+	}
+	return files
+}
+
+func loadBad(t *testing.T, file string) (*Set, Diagnostics) {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Load([]Source{{Name: filepath.Base(file), Data: data}}, Options{ReadFile: func(name string) ([]byte, error) {
+		data, err := os.ReadFile(filepath.Join("testdata/bad", name))
+		if err != nil {
+			return nil, fmt.Errorf("there is no file %s", name)
+		}
+		return data, nil
+	}})
+}
+
+// Each bad file is named for the code that it earns, and its golden file shows all that is said about it.
+func TestBadFiles(t *testing.T) {
+	for _, file := range badFiles(t) {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			set, diagnostics := loadBad(t, file)
+			if (set == nil) != (len(diagnostics.Errors()) > 0) {
+				t.Errorf("set %v with %d errors", set, len(diagnostics.Errors()))
+			}
+			code := filepath.Base(file)[:len("CEP0101")]
+			found := false
+			for _, d := range diagnostics {
+				found = found || d.Code == code
+				if d.Line < 1 || d.Column < 1 || d.Length < 1 {
+					t.Errorf("no place: %+v", d)
+				}
+			}
+			if !found {
+				t.Errorf("%s does not earn %s", file, code)
+			}
+			golden(t, strings.TrimSuffix(file, ".yaml")+".txt", diagnostics.Error())
+		})
+	}
+}
+
+// Every code has a bad file, and is given by the severity that it is documented with.
+func TestEveryCodeHasBadFile(t *testing.T) {
+	warnings := map[string]bool{}
+	for _, c := range Codes() {
+		if _, twice := warnings[c.Code]; twice {
+			t.Errorf("%s is documented twice", c.Code)
+		}
+		warnings[c.Code] = c.Warning
+	}
+	seen := map[string]bool{}
+	for _, file := range badFiles(t) {
+		_, diagnostics := loadBad(t, file)
+		for _, d := range diagnostics {
+			warning, known := warnings[d.Code]
+			if !known {
+				t.Errorf("%s: %s is not documented", file, d.Code)
+			}
+			if warning != d.Warning {
+				t.Errorf("%s: %s is given as warning %t", file, d.Code, d.Warning)
+			}
+		}
+		seen[filepath.Base(file)[:len("CEP0101")]] = true
+	}
+	for code := range warnings {
+		if !seen[code] {
+			t.Errorf("no bad file for %s", code)
+		}
+	}
+}

@@ -1,0 +1,228 @@
+package patterns
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/cepd/cepd/internal/yamlnode"
+)
+
+// Expressions in YAML need quotes where they hold a comma, a bracket or a colon inside { } or [ ], or begin with a
+// character that means something to YAML. Without quotes YAML reads something else: two keys, a tag, or nothing at all.
+// This file finds those places and shows the line as it should be.
+
+const putInQuotes = "put the expression in quotes: "
+
+// torn finds an expression that YAML has torn into several entries of a flow mapping: {having: sum(tx, .amount) > 9} has
+// the keys `having` and `.amount) > 9`. It looks at the entry at index i of n.Content, and returns the number of entries
+// behind it that belong to the same expression, or -1.
+func (r *reader) torn(n *yamlnode.Node, i int) int {
+	if n.Style&yamlnode.Flow == 0 {
+		return -1
+	}
+	k, v := n.Content[i], n.Content[i+1]
+	if k.Kind != yamlnode.Scalar || v.Kind != yamlnode.Scalar || yamlnode.IsQuoted(v) {
+		return -1
+	}
+	start, count := v, 0
+	if yamlnode.IsNull(v) {
+		// A key that is no word and has no value is the rest of something, though nothing was left open.
+		if i == 0 || yamlnode.IsQuoted(k) || word.MatchString(k.Value) {
+			return -1
+		}
+		start = n.Content[i-1]
+		if start.Kind != yamlnode.Scalar || yamlnode.IsQuoted(start) {
+			start = k
+		}
+	} else {
+		all := v.Value
+		for j := i + 2; isOpen(all) && j+1 < len(n.Content) && isRest(n.Content[j], n.Content[j+1]); j += 2 {
+			all += ", " + n.Content[j].Value
+			count++
+		}
+		if count == 0 {
+			return -1
+		}
+	}
+	mended, _ := r.mended(start)
+	r.at(start, codeQuotes, mended, "the comma ends this value, so the rest of the expression became a key")
+	return count
+}
+
+// isRest reports whether an entry of a flow mapping can be the rest of an expression: it has no value, or its key is no
+// word.
+func isRest(k, v *yamlnode.Node) bool {
+	return k.Kind == yamlnode.Scalar && v.Kind == yamlnode.Scalar && (yamlnode.IsNull(v) || !word.MatchString(k.Value))
+}
+
+// tornItem is [reader.torn] for the items of a flow list: [coalesce(a, b)] has two.
+func (r *reader) tornItem(n *yamlnode.Node, i int) int {
+	item := n.Content[i]
+	if n.Style&yamlnode.Flow == 0 || item.Kind != yamlnode.Scalar || yamlnode.IsQuoted(item) {
+		return -1
+	}
+	all, count := item.Value, 0
+	for j := i + 1; isOpen(all) && j < len(n.Content) && n.Content[j].Kind == yamlnode.Scalar; j++ {
+		all += ", " + n.Content[j].Value
+		count++
+	}
+	if count == 0 || isOpen(all) {
+		return -1
+	}
+	mended, _ := r.mended(item)
+	r.at(item, codeQuotes, mended, "the comma ends this entry, so the rest of the expression became another")
+	return count
+}
+
+// word is what keys look like.
+var word = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// isOpen reports whether a bracket or a string of an expression is still open at the end of a text.
+func isOpen(expr string) bool {
+	depth, quote := 0, rune(0)
+	for _, c := range expr {
+		switch {
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '"' || c == '\'':
+			quote = c
+		case c == '(' || c == '[' || c == '{':
+			depth++
+		case c == ')' || c == ']' || c == '}':
+			depth--
+		}
+	}
+	return depth > 0 || quote != 0
+}
+
+// mended returns the line of a node with the expression that begins there in quotes, as a hint.
+func (r *reader) mended(n *yamlnode.Node) (hint string, ok bool) {
+	line, ok := quoteAt([]rune(r.file.Line(n.Line)), n.Column-1)
+	return putInQuotes + shorten(strings.TrimSpace(line)), ok
+}
+
+// shorten keeps hints readable.
+func shorten(s string) string {
+	if r := []rune(s); len(r) > maxExcerpt {
+		return string(r[:maxExcerpt]) + "…"
+	}
+	return s
+}
+
+// entryBehind matches what follows an expression in a flow mapping: a comma and the next key.
+var entryBehind = regexp.MustCompile(`^,\s*[A-Za-z_][A-Za-z0-9_]*:(\s|$)`)
+
+// keyAhead matches what is not an expression, but a key with its value.
+var keyAhead = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*:\s`)
+
+// quoteAt puts the expression that begins at an index of a line in quotes. ok is false where nothing stands there.
+func quoteAt(line []rune, from int) (_ string, ok bool) {
+	if from >= len(line) {
+		return string(line), false
+	}
+	before := strings.TrimRight(string(line[:from]), " \t")
+	inList := strings.HasSuffix(before, "[") || strings.HasSuffix(before, ",")
+	depth, quote := 0, rune(0)
+	to := from
+scan:
+	for ; to < len(line); to++ {
+		c := line[to]
+		switch {
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '"' || c == '\'':
+			quote = c
+		case c == '(' || c == '[' || c == '{':
+			depth++
+		case (c == ']' || c == '}') && depth == 0:
+			break scan
+		case c == ')' || c == ']' || c == '}':
+			depth--
+		case depth <= 0 && c == ',' && (inList || entryBehind.MatchString(string(line[to:]))):
+			break scan
+		case c == '#' && to > from && (line[to-1] == ' ' || line[to-1] == '\t'):
+			break scan
+		}
+	}
+	expr := strings.TrimRight(string(line[from:to]), " \t")
+	if expr == "" || keyAhead.MatchString(expr) {
+		return string(line), false
+	}
+	quoted := "'" + strings.ReplaceAll(expr, "'", "''") + "'"
+	if strings.Contains(expr, "'") && !strings.ContainsAny(expr, `"\`) {
+		quoted = `"` + expr + `"`
+	}
+	return string(line[:from]) + quoted + string(line[from+len([]rune(expr)):]), true
+}
+
+// valueStart matches what can stand before a value.
+var valueStart = regexp.MustCompile(`(^|[\[{,]|- |[A-Za-z0-9_]:[ \t])[ \t]*`)
+
+// maxMends bounds how many lines of a file are mended: each costs another parse.
+const maxMends = 16
+
+// parse reads a file. Where the only mistake of a line is an expression that needs quotes, it says so and reads on as if
+// the quotes were there, so that the other mistakes of the file are found too. Nothing else is reported of such a line:
+// places in it are off.
+func parse(source Source, d *report) (*yamlnode.File, []yamlnode.Problem) {
+	file, problems := yamlnode.Parse(source.Name, source.Data)
+	for range maxMends {
+		if len(problems) == 0 || !problems[len(problems)-1].Fatal {
+			break
+		}
+		last := problems[len(problems)-1]
+		m, ok := mend(source, file, last)
+		if !ok {
+			break
+		}
+		if last.Kind == yamlnode.Syntax {
+			d.add(Diagnostic{
+				Pos: Pos{File: source.Name, Line: last.Line, Column: last.Column}, Length: last.Length, Code: codeQuotes,
+				Message: "YAML cannot read this line: " + last.Message,
+				Hint:    putInQuotes + shorten(strings.TrimSpace(m.line)), Excerpt: file.Line(last.Line),
+			})
+		} else {
+			(&reader{file: file, report: d}).problem(last)
+		}
+		d.hush(source.Name, last.Line)
+		source, file, problems = m.source, m.file, m.problems
+	}
+	return file, problems
+}
+
+// mending is a file in which one line has been mended.
+type mending struct {
+	line     string
+	source   Source
+	file     *yamlnode.File
+	problems []yamlnode.Problem
+}
+
+// mend looks for the value that made a line unreadable: the nearest place before the mistake from which, put in quotes,
+// the line can be read.
+func mend(source Source, file *yamlnode.File, p yamlnode.Problem) (mending, bool) {
+	old := []rune(file.Line(p.Line))
+	head := string(old[:min(p.Column, len(old))])
+	starts := valueStart.FindAllStringIndex(head, -1)
+	for tried := 0; tried < 4 && len(starts) > 0; tried++ {
+		end := starts[len(starts)-1][1]
+		starts = starts[:len(starts)-1]
+		line, ok := quoteAt(old, len([]rune(head[:end])))
+		if !ok {
+			continue
+		}
+		lines := strings.Split(strings.ReplaceAll(string(source.Data), "\r\n", "\n"), "\n")
+		lines[p.Line-1] = line
+		m := mending{line: line, source: Source{Name: source.Name, Data: []byte(strings.Join(lines, "\n"))}}
+		m.file, m.problems = yamlnode.Parse(source.Name, m.source.Data)
+		n := len(m.problems)
+		if n == 0 || !m.problems[n-1].Fatal || m.problems[n-1].Line > p.Line && m.problems[n-1].Since != p.Line {
+			return m, true
+		}
+	}
+	return mending{}, false
+}
