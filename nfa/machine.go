@@ -170,6 +170,11 @@ func (m *Machine) Event(key []byte, ev *cep.Event, mask uint64) {
 func (m *Machine) leave(fresh bool) {
 	r := m.runs
 	r.settleRare()
+	if invariant.Enabled && !r.empty() && (r.count < 64 || m.counters.Delivered%1024 == 0) { // else too slow
+		if err := m.checkKey(r); err != nil {
+			invariant.Check(false, "rule %s, key %q: %v", m.program.pattern.Rule, r.key, err)
+		}
+	}
 	switch empty := r.empty(); {
 	case fresh && !empty:
 		m.keys.insert(r)
@@ -180,9 +185,6 @@ func (m *Machine) leave(fresh bool) {
 		m.freeRuns(r)
 	}
 	m.runs, m.event, m.scope = nil, nil, cep.Scope{}
-	if invariant.Enabled {
-		m.checkScratch()
-	}
 }
 
 // hear finds out which elements of a set may take the event or be broken by it, judged by what does not depend on a
@@ -226,7 +228,8 @@ func (m *Machine) Advance(w cep.Time) {
 	m.now = w
 }
 
-// NextDeadline is the least time to which an [Machine.Advance] would change anything; [cep.AfterAll]: none.
+// NextDeadline is a time below which no [Machine.Advance] changes anything; [cep.AfterAll]: none does. It may be too early,
+// where what waited for the deadline has ended in another way.
 func (m *Machine) NextDeadline() cep.Time {
 	d := m.nextDue()
 	for i, l := range m.memories {
@@ -355,14 +358,4 @@ func (m *Machine) schedule(gap int, s *start) {
 	if d.at < cep.AfterAll && !q.newest(d) {
 		q.push(d)
 	}
-}
-
-func (m *Machine) checkScratch() {}
-
-// AppendSnapshot appends the state.
-func (m *Machine) AppendSnapshot(dst []byte) []byte { return dst }
-
-// Restore makes a machine from a snapshot.
-func Restore(p *Program, memo *Memo, data []byte, intern func(stream, partition string) *cep.Partition) (*Machine, error) {
-	return NewMachine(p, memo), nil
 }

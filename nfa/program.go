@@ -266,13 +266,26 @@ func (p *Program) emit() {
 	}
 }
 
-// missing is how many events a run must still take to complete.
-func (p *Program) missing(t *run) int {
+// missing is how many events a run must still take to complete. ok is false where it cannot: inside a loop every way out
+// may lead past a broken absence. At the end of the rule absences count from the last event only.
+func (p *Program) missing(t *run) (least int, ok bool) {
 	e := p.code[t.pc].element
 	if e == nil {
-		return 0
+		return 0, true
 	}
-	return max(e.Min-int(t.n)+1, 1) + p.least[t.pc+1]
+	var broken uint64
+	if t.n > 1 {
+		broken = t.absent
+	}
+	for _, x := range e.exits {
+		if p.code[x.pc].op == opTake && x.absent&broken != 0 {
+			continue
+		}
+		if !ok || p.least[x.pc] < least {
+			least, ok = p.least[x.pc], true
+		}
+	}
+	return least + max(e.Min-int(t.n)+1, 1), ok
 }
 
 // follow appends the places where a run at pc comes to rest.

@@ -131,11 +131,11 @@ func (m *Machine) step(s *start, t *run) bool {
 		broken = t.absent
 		if now := m.breaks(e.behind&^broken&^strict, t.node); now != 0 {
 			broken |= now
-			if !p.leaves(e, broken) {
+			t.absent = broken
+			if !m.canComplete(t) {
 				m.kill(now)
 				return false
 			}
-			t.absent = broken
 		}
 	} else if isNext {
 		// A strict absence kills what takes the event too.
@@ -159,15 +159,12 @@ func (m *Machine) step(s *start, t *run) bool {
 	return true
 }
 
-// leaves says whether some way out of a loop leads past no broken absence; at the end of the rule absences count from the
-// last event only.
-func (p *Program) leaves(e *element, broken uint64) bool {
-	for _, x := range e.exits {
-		if p.code[x.pc].op == opDone || x.absent&broken == 0 {
-			return true
-		}
-	}
-	return false
+// canComplete says whether a run has a way to the end, with as many events as a match may have (S5.8). One that has none
+// must not hold its start open.
+func (m *Machine) canComplete(t *run) bool {
+	least, ok := m.program.missing(t)
+	limit := m.program.pattern.Limits.EventsPerMatch
+	return ok && (limit <= 0 || int(t.node.length)+least <= limit)
 }
 
 // take makes what a run that waits at pc for the n-th event of element e becomes by taking the event as node. broken are
@@ -198,10 +195,9 @@ func (m *Machine) take(s *start, e *element, pc int, n int32, node *node, broken
 	}
 }
 
-// rest adds a run, with its deadlines. One that would have to take more events than a match may have cannot complete, so it
-// must not hold its start open (S5.8).
+// rest adds a run, with its deadlines.
 func (m *Machine) rest(s *start, t run) {
-	if limit := m.program.pattern.Limits.EventsPerMatch; limit > 0 && int(t.node.length)+m.program.missing(&t) > limit {
+	if m.program.pattern.Limits.EventsPerMatch > 0 && !m.canComplete(&t) {
 		m.counters.TooLong++
 		return
 	}

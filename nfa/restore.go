@@ -1,0 +1,289 @@
+package nfa
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"slices"
+
+	"github.com/cepd/cepd/cep"
+)
+
+// Restore makes a machine of a snapshot of the same program. intern returns the one Partition of a stream and name. The
+// error wraps [ErrSnapshot]. Bytes that no machine has written are refused or give a machine that holds its invariants;
+// they never allocate more than in proportion to their own length.
+func Restore(p *Program, memo *Memo, data []byte, intern func(stream, partition string) *cep.Partition) (*Machine, error) {
+	if len(data) < snapshotHead+checksumSize || string(data[:len(snapshotMagic)]) != snapshotMagic {
+		return nil, fmt.Errorf("%w: no snapshot of runs", ErrSnapshot)
+	}
+	if v := data[len(snapshotMagic)]; v != snapshotVersion {
+		return nil, fmt.Errorf("%w: version %d, this program reads %d", ErrSnapshot, v, snapshotVersion)
+	}
+	body, sum := data[:len(data)-checksumSize], data[len(data)-checksumSize:]
+	if crc32.Checksum(body, castagnoli) != binary.BigEndian.Uint32(sum) {
+		return nil, fmt.Errorf("%w: wrong checksum", ErrSnapshot)
+	}
+	if binary.BigEndian.Uint32(body[len(snapshotMagic)+1:]) != p.shape() {
+		return nil, fmt.Errorf("%w: it belongs to another program than %s", ErrSnapshot, p.pattern.Rule)
+	}
+	r := &restorer{reader: reader{data: body[snapshotHead:]}, machine: NewMachine(p, memo), kept: map[keptKey]*kept{}}
+	r.body(intern)
+	r.check(len(r.data) == 0, "bytes behind the end")
+	if r.err != nil {
+		return nil, r.err
+	}
+	r.machine.reschedule()
+	return r.machine, nil
+}
+
+// restorer reads the parts of a snapshot into a machine.
+type restorer struct {
+	reader
+	machine    *Machine
+	partitions []*cep.Partition
+	// Of the present key:
+	before seenEvent
+	events []*node // their fields of the event only
+	nodes  []*node
+	kept   map[keptKey]*kept
+	// remembered are the memories of all keys, by kind.
+	remembered [][]*memory
+}
+
+func (r *restorer) body(intern func(stream, partition string) *cep.Partition) {
+	m := r.machine
+	m.now, m.firstTime = cep.Time(r.int()), cep.Time(r.int())
+	r.counters(&m.counters)
+	for range r.count(2) {
+		r.partitions = append(r.partitions, intern(r.string(), r.string()))
+	}
+	r.remembered = make([][]*memory, len(m.memories))
+	last := ""
+	for i := range r.count(6) { // a key takes at least that many bytes
+		runs := r.key()
+		if r.err != nil {
+			return
+		}
+		r.check(i == 0 || runs.key > last, "keys out of order")
+		last = runs.key
+		if err := m.checkKey(runs); err != nil {
+			r.fail("%v", err)
+			return
+		}
+		m.keys.insert(runs)
+		m.open += int(runs.count)
+	}
+	for kind, list := range r.remembered {
+		slices.SortStableFunc(list, func(a, b *memory) int { return int(min(max(a.time.Sub(b.time), -1), 1)) })
+		for _, x := range list {
+			m.memories[kind].push(x)
+		}
+	}
+}
+
+func (r *restorer) counters(c *Counters) {
+	list := func(to []uint64) {
+		if n := r.count(1); n != len(to) {
+			r.fail("%d counters of %d", n, len(to))
+			return
+		}
+		for i := range to {
+			to[i] = r.uint()
+		}
+	}
+	c.Delivered = r.uint()
+	list(c.Taken)
+	c.Opened = r.uint()
+	list(c.Ended[:])
+	for _, n := range []*uint64{&c.Matched, &c.Timeouts, &c.Refused, &c.TooLong, &c.Errors} {
+		*n = r.uint()
+	}
+	c.LastError = r.string()
+}
+
+func (r *restorer) key() *Runs {
+	r.before, r.events, r.nodes = seenEvent{}, r.events[:0], r.nodes[:0]
+	clear(r.kept)
+	key := r.string()
+	runs := &Runs{key: key, hash: hashKey([]byte(key)), last: r.uint()}
+	for range r.count(3) {
+		r.node()
+	}
+	for range r.count(8) {
+		if s := r.start(); s != nil {
+			s.owner = runs
+			for i := range s.runs {
+				runs.hears |= r.machine.program.hears(&s.runs[i])
+			}
+			runs.push(s)
+		}
+	}
+	for range r.count(3) {
+		c := completion{node: r.ref(), at: cep.Moment{Time: cep.Time(r.int()), Seq: cep.ByTime}}
+		if timed := r.bool(); !timed {
+			c.at.Seq = r.uint()
+		}
+		if r.err != nil {
+			break
+		}
+		c.first = c.node.root().seq
+		runs.extra().held = append(runs.extra().held, c)
+	}
+	if r.bool() {
+		runs.extra().memories = make([]*memory, len(r.machine.memories))
+		for kind := range r.machine.memories {
+			if r.bool() {
+				x := &memory{owner: runs, kind: kind, time: cep.Time(r.int())}
+				r.memory(x, r.machine.program.memories[kind].element)
+				runs.rare.memories[kind] = x
+				r.remembered[kind] = append(r.remembered[kind], x)
+			}
+		}
+	}
+	return runs
+}
+
+// ref reads the number of a node.
+func (r *restorer) ref() *node {
+	i := r.index(len(r.nodes), "node")
+	if r.err != nil {
+		return nil
+	}
+	return r.nodes[i]
+}
+
+func (r *restorer) node() {
+	p := r.machine.program
+	n := &node{length: 1}
+	if up := r.index(len(r.nodes)+1, "node"); up > 0 {
+		n.up = r.nodes[up-1]
+		n.length = n.up.length + 1
+	}
+	number := r.index(len(r.events)+1, "event")
+	if r.err == nil && number == len(r.events) {
+		e := &node{}
+		r.event(e)
+		r.events = append(r.events, e)
+	}
+	element := r.index(len(p.elements), "element")
+	if r.err != nil {
+		return
+	}
+	e := r.events[number]
+	n.time, n.seq, n.partition, n.offset = e.time, e.seq, e.partition, e.offset
+	n.element, n.step = int16(element), int16(p.elements[element].Name)
+	k := keptKey{n.seq, n.step}
+	if _, ok := r.kept[k]; !ok {
+		r.kept[k] = r.keep(&p.layouts[n.step])
+	}
+	n.kept = r.kept[k]
+	if err := p.checkNode(n); err != nil {
+		r.fail("%v", err)
+		return
+	}
+	if p.aggregated != 0 {
+		p.aggregate(n)
+	}
+	r.nodes = append(r.nodes, n)
+}
+
+func (r *restorer) event(n *node) {
+	n.time = r.before.time + cep.Time(r.int())
+	n.seq = r.before.seq + r.uint()
+	r.before = seenEvent{n.time, n.seq}
+	if i := r.index(len(r.partitions), "partition"); r.err == nil {
+		n.partition = r.partitions[i]
+	}
+	n.offset = r.int()
+}
+
+func (r *restorer) keep(l *layout) *kept {
+	k := &kept{layout: l}
+	for range l.slots {
+		k.values = append(k.values, r.value(0))
+	}
+	if n := r.count(1); n > 0 { // a byte more than there is may pass here, and not the next line
+		k.raw = append([]byte{}, r.bytes(n-1)...)
+	}
+	if k.values == nil && k.raw == nil {
+		return nil
+	}
+	return k
+}
+
+func (r *restorer) start() *start {
+	s := &start{first: r.ref()}
+	s.state = startState(r.byte())
+	r.check(s.state&^(startFull|startCompleted) == 0, "unknown state of a start")
+	runs := make([]run, 0, r.count(5))
+	for range cap(runs) {
+		t := run{node: r.ref()}
+		t.pc = int16(r.index(len(r.machine.program.code), "instruction"))
+		flags := r.byte()
+		r.check(flags < 8, "unknown flags of a run")
+		t.link, t.can = Link(flags&3), flags&4 != 0
+		t.n = int32(r.index(math.MaxInt32, "event of a loop"))
+		t.absent = r.uint()
+		runs = append(runs, t)
+	}
+	if r.err != nil {
+		return nil
+	}
+	s.runs = s.lone[:0]
+	s.setRuns(0, runs)
+	return s
+}
+
+func (r *restorer) memory(x *memory, e *element) {
+	p := r.machine.program
+	switch {
+	case e == nil:
+		x.event = r.seen(&p.prevLayout)
+	case e.looksAhead():
+		for range r.count(6) {
+			past := pastEvent{event: r.seen(&e.seen)}
+			if r.bool() {
+				past.prev = r.seen(&p.prevLayout)
+			}
+			x.past = append(x.past, past)
+		}
+	}
+}
+
+func (r *restorer) seen(l *layout) *node {
+	n := &node{length: 1, element: noElement, step: noElement}
+	r.event(n)
+	n.kept = r.keep(l)
+	return n
+}
+
+// reschedule queues the deadlines of all starts.
+func (m *Machine) reschedule() {
+	p := m.program
+	queued := make([][]due, len(m.queues))
+	add := func(gap int, from cep.Time, s *start) {
+		if gap < 0 {
+			return
+		}
+		if d := (due{from.Add(p.gaps[gap]), s}); d.at < cep.AfterAll {
+			queued[gap] = append(queued[gap], d)
+		}
+	}
+	for r := range m.keys.all() {
+		for s := r.oldest; s != nil; s = s.next {
+			if p.pattern.Within > 0 {
+				add(0, s.first.time, s)
+			}
+			for i := range s.runs {
+				p.deadlines(&s.runs[i], func(gap int) { add(gap, s.runs[i].node.time, s) })
+			}
+		}
+	}
+	for i, list := range queued {
+		slices.SortStableFunc(list, func(a, b due) int { return int(min(max(a.at.Sub(b.at), -1), 1)) })
+		for _, d := range list {
+			m.queues[i].push(d)
+		}
+	}
+}

@@ -1,0 +1,255 @@
+package nfa
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"slices"
+	"strings"
+
+	"github.com/cepd/cepd/cep"
+	"github.com/cepd/cepd/internal/invariant"
+)
+
+// The snapshot of a machine. docs/format/snapshot.md draws it; the primitives are in encoder.go.
+//
+//	snapshot  = magic, version, shape, body, checksum
+//	body      = int now, int firstTime, counters, uint count, (string stream, string name)s, uint count, keys
+//	counters  = uint delivered, uint count, uint taken by name, uint opened, uint count, uint ended by reason,
+//	            uint matched, timeouts, refused, tooLong, errors, string lastError
+//	key       = string key, uint last, uint count, nodes, uint count, starts, uint count, held matches, memories
+//	node      = uint up + 1, uint event, [event] if it is new, uint element, [kept] if it is the first of its event and name
+//	event     = int time and uint seq (since the event before it in the key), uint partition, int offset
+//	kept      = values by the slots of the name, uint length of raw + 1, raw
+//	start     = uint node, state byte, uint count, runs
+//	run       = uint node, uint pc, flags byte (link, 4: can), uint n, uint absent
+//	held      = uint node, int time, bool timed, [uint seq] unless timed
+//	memories  = bool there, by kind: bool there, [int time, memory]
+//	memory    = prev: seen | absence that looks ahead: uint count, (seen, bool, [seen before])s | other absences: nothing
+//	seen      = event, kept
+//
+// Deadlines, the table and aggregates follow from the rest and are rebuilt.
+const (
+	snapshotMagic   = "cepd-nfa"
+	snapshotVersion = 1
+	checksumSize    = 4
+	snapshotHead    = len(snapshotMagic) + 1 + checksumSize
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// AppendSnapshot appends the whole state to dst: what [Restore] makes a machine of that goes on as this one would have.
+// Matches that nobody has asked for yet are no state: call [Machine.Matches] first.
+func (m *Machine) AppendSnapshot(dst []byte) []byte {
+	invariant.Check(len(m.out) == 0, "a snapshot while %d matches wait to be taken", len(m.out))
+	begin := len(dst)
+	dst = append(dst, snapshotMagic...)
+	dst = append(dst, snapshotVersion)
+	dst = binary.BigEndian.AppendUint32(dst, m.program.shape())
+	dst = appendInt(dst, int64(m.now))
+	dst = appendInt(dst, int64(m.firstTime))
+	dst = m.counters.append(dst)
+	// Partitions are numbered as they are met, so the keys are written first and stand behind them.
+	w := &writer{program: m.program, partitions: map[*cep.Partition]uint64{}, events: map[uint64]uint64{}, nodes: map[*node]uint64{}, kept: map[keptKey]bool{}}
+	keys := slices.SortedFunc(m.keys.all(), func(a, b *Runs) int { return strings.Compare(a.key, b.key) })
+	for _, r := range keys {
+		w.key(r)
+	}
+	dst = appendUint(dst, uint64(len(w.order)))
+	for _, p := range w.order {
+		dst = appendString(appendString(dst, p.Stream), p.Name)
+	}
+	dst = appendUint(dst, uint64(len(keys)))
+	dst = append(dst, w.out...)
+	return binary.BigEndian.AppendUint32(dst, crc32.Checksum(dst[begin:], castagnoli))
+}
+
+// shape is a checksum over what the encoding takes for granted of the program.
+func (p *Program) shape() uint32 {
+	var b []byte
+	for i := range p.pattern.Names {
+		b = appendSlots(b, p.layouts[i].slots)
+	}
+	for i := range p.elements {
+		e := &p.elements[i]
+		b = appendInt(appendUint(b, uint64(e.Name)), int64(e.role))
+		b = appendBool(appendBool(append(b, byte(e.Link), byte(e.Loop)), e.Absent), e.Optional)
+		b = appendInt(appendInt(b, int64(e.Min)), int64(e.Max))
+		b = appendInt(appendInt(appendInt(b, int64(e.Within)), int64(e.LoopWithin)), int64(e.For))
+		b = appendSlots(appendBool(b, e.looksAhead()), e.seen.slots)
+	}
+	b = appendBool(appendInt(b, int64(p.pattern.Within)), p.pattern.UsesPrev)
+	b = appendInt(appendSlots(b, p.prevLayout.slots), int64(p.pattern.PrevReach))
+	b = appendBool(b, p.pattern.Ordered)
+	return crc32.Checksum(b, castagnoli)
+}
+
+func appendSlots(dst []byte, slots []int) []byte {
+	dst = appendUint(dst, uint64(len(slots)))
+	for _, s := range slots {
+		dst = appendUint(dst, uint64(s))
+	}
+	return dst
+}
+
+func (c *Counters) append(dst []byte) []byte {
+	list := func(ns []uint64) {
+		dst = appendUint(dst, uint64(len(ns)))
+		for _, n := range ns {
+			dst = appendUint(dst, n)
+		}
+	}
+	dst = appendUint(dst, c.Delivered)
+	list(c.Taken)
+	dst = appendUint(dst, c.Opened)
+	list(c.Ended[:])
+	for _, n := range []uint64{c.Matched, c.Timeouts, c.Refused, c.TooLong, c.Errors} {
+		dst = appendUint(dst, n)
+	}
+	return appendString(dst, c.LastError)
+}
+
+// writer writes keys, one after the other.
+type writer struct {
+	program    *Program
+	out        []byte
+	partitions map[*cep.Partition]uint64
+	order      []*cep.Partition
+	// Of the present key:
+	before seenEvent         // the event that was written last
+	events map[uint64]uint64 // number by Seq
+	nodes  map[*node]uint64  // number + 1
+	list   []byte            // the nodes, which stand before what refers to them
+	kept   map[keptKey]bool
+}
+
+type keptKey struct {
+	seq  uint64
+	step int16
+}
+
+// seenEvent is what the next event is written against.
+type seenEvent struct {
+	time cep.Time
+	seq  uint64
+}
+
+func (w *writer) key(r *Runs) {
+	w.before, w.list = seenEvent{}, w.list[:0]
+	clear(w.events)
+	clear(w.nodes)
+	clear(w.kept)
+	var b []byte // what refers to nodes
+	b = appendUint(b, uint64(r.count))
+	for s := r.oldest; s != nil; s = s.next {
+		b = append(appendUint(b, w.node(s.first)-1), byte(s.state))
+		b = appendUint(b, uint64(len(s.runs)))
+		for i := range s.runs {
+			t := &s.runs[i]
+			b = appendUint(appendUint(b, w.node(t.node)-1), uint64(t.pc))
+			flags := byte(t.link)
+			if t.can {
+				flags |= 4
+			}
+			b = appendUint(appendUint(append(b, flags), uint64(t.n)), t.absent)
+		}
+	}
+	var held []completion
+	var memories []*memory
+	if r.rare != nil {
+		held, memories = r.rare.held, r.rare.memories
+	}
+	b = appendUint(b, uint64(len(held)))
+	for _, c := range held {
+		b = appendUint(b, w.node(c.node)-1)
+		b = appendBool(appendInt(b, int64(c.at.Time)), c.at.Timed())
+		if !c.at.Timed() {
+			b = appendUint(b, c.at.Seq)
+		}
+	}
+	w.out = appendUint(appendString(w.out, r.key), r.last)
+	w.out = appendUint(w.out, uint64(len(w.nodes)))
+	w.out = append(append(w.out, w.list...), b...)
+	w.out = appendBool(w.out, memories != nil)
+	for kind, x := range memories {
+		w.out = appendBool(w.out, x != nil)
+		if x != nil {
+			w.memory(x, w.program.memories[kind].element)
+		}
+	}
+}
+
+// node writes the chain of n as far as it is new, and returns its number + 1. It does not recurse: a chain may be long.
+func (w *writer) node(n *node) uint64 {
+	var chain []*node
+	for ; n != nil && w.nodes[n] == 0; n = n.up {
+		chain = append(chain, n)
+	}
+	number := w.nodes[n]
+	for _, n := range slices.Backward(chain) {
+		w.list = appendUint(w.list, number)
+		number = uint64(len(w.nodes)) + 1
+		w.nodes[n] = number
+		event, known := w.events[n.seq]
+		if !known {
+			event = uint64(len(w.events))
+			w.events[n.seq] = event
+		}
+		w.list = appendUint(w.list, event)
+		if !known {
+			w.list = w.event(w.list, n)
+		}
+		w.list = appendUint(w.list, uint64(n.element))
+		if k := (keptKey{n.seq, n.step}); !w.kept[k] {
+			w.kept[k] = true
+			w.list = appendKept(w.list, n.kept, len(w.program.layouts[n.step].slots))
+		}
+	}
+	return number
+}
+
+func (w *writer) event(dst []byte, n *node) []byte {
+	dst = appendInt(dst, int64(n.time-w.before.time)) // may wrap; so does reading it
+	dst = appendUint(dst, n.seq-w.before.seq)
+	w.before = seenEvent{n.time, n.seq}
+	p, ok := w.partitions[n.partition]
+	if !ok {
+		p = uint64(len(w.order))
+		w.partitions[n.partition] = p
+		w.order = append(w.order, n.partition)
+	}
+	return appendInt(appendUint(dst, p), n.offset)
+}
+
+func appendKept(dst []byte, k *kept, slots int) []byte {
+	if k == nil {
+		k = &kept{}
+	}
+	for i := range slots {
+		dst = appendValue(dst, k.values[i])
+	}
+	if k.raw == nil {
+		return appendUint(dst, 0)
+	}
+	return append(appendUint(dst, uint64(len(k.raw))+1), k.raw...)
+}
+
+func (w *writer) memory(x *memory, e *element) {
+	w.out = appendInt(w.out, int64(x.time))
+	switch {
+	case e == nil:
+		w.seen(x.event, &w.program.prevLayout)
+	case e.looksAhead():
+		w.out = appendUint(w.out, uint64(len(x.past)))
+		for _, p := range x.past {
+			w.seen(p.event, &e.seen)
+			w.out = appendBool(w.out, p.prev != nil)
+			if p.prev != nil {
+				w.seen(p.prev, &w.program.prevLayout)
+			}
+		}
+	}
+}
+
+func (w *writer) seen(n *node, l *layout) {
+	w.out = appendKept(w.event(w.out, n), n.kept, len(l.slots))
+}
