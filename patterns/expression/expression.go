@@ -28,6 +28,8 @@ type Expr struct {
 	// Equalities are necessary conditions that an index can use: the expression can be true only for an event whose field
 	// equals one of the constants, for each entry.
 	Equalities []Equality
+	// Path is set where the whole expression is one field of the current event: its path.
+	Path []string
 }
 
 // Equality says that a field must equal one of some constants.
@@ -61,6 +63,8 @@ type Step struct {
 type Place struct {
 	// Schema gets a slot for each field that is read.
 	Schema *cep.Schema
+	// Condition says that the expression must be true or false.
+	Condition bool
 	// Event says that there is a current event: bare names are its fields, e is the event. Not so in alerts.
 	Event bool
 	// Prev says that prev may be used.
@@ -104,3 +108,35 @@ func (a *Aggregates) Add(g cep.Aggregate) int {
 
 // All returns the aggregates by index. The result must not be changed.
 func (a *Aggregates) All() []cep.Aggregate { return a.list }
+
+// Compile checks an expression and compiles it to closures. The problems stand in the order of the text, those of macros
+// after those of the expression; the Expr is nil if and only if one of them is an error.
+func Compile(text string, place *Place) (*Expr, []Problem) {
+	t, problem := parse(text, "")
+	if problem != nil {
+		return nil, []Problem{*problem}
+	}
+	r := &resolver{place: place}
+	n := r.resolve(t)
+	if place.Condition {
+		n = r.asCondition(n)
+	} else {
+		n = r.asValue(n)
+	}
+	if !r.problems.failed() {
+		r.lint(n)
+	}
+	found := r.problems.sort()
+	if found.failed() {
+		return nil, found
+	}
+	x := &Expr{Text: text, Canonical: n.String(), Unary: true}
+	p := planner{place, x}
+	p.node(n)
+	x.Equalities = equalities(n)
+	if n.op == opField && len(n.names) > 0 {
+		x.Path = n.names
+	}
+	x.evaluator(n)
+	return x, found
+}

@@ -1,25 +1,48 @@
 package expression
 
-import "github.com/cepd/cepd/cep"
+import (
+	"net/netip"
 
-// List is a constant set of values, named $name in expressions: 1 and 1.0 are one value, "1" another.
-type List struct{ members map[string]struct{} }
+	"github.com/cepd/cepd/cep"
+)
+
+// List is a constant set of values, named $name in expressions: 1 and 1.0 are one value, "1" another. `x in $name` asks
+// for one of the values as it stands; cidr(x, $name) reads the texts among them as addresses and networks.
+type List struct {
+	members  map[string]struct{}
+	values   []cep.Value
+	networks networks
+}
 
 // NewList returns the set of the values; what cannot be compared for equality (null, "", lists, objects) is left out.
 func NewList(values []cep.Value) *List {
 	l := &List{members: make(map[string]struct{}, len(values))}
 	for _, v := range values {
-		if k, ok := cep.KeyOf(v); ok {
-			l.members[string(k)] = struct{}{}
+		k, ok := cep.KeyOf(v)
+		if !ok {
+			continue
+		}
+		if _, known := l.members[string(k)]; known {
+			continue
+		}
+		l.members[string(k)] = struct{}{}
+		l.values = append(l.values, v)
+		if v.Kind() == cep.KindString {
+			if p, ok := parseNetwork(v.AsString()); ok {
+				l.networks.add(p)
+			}
 		}
 	}
 	return l
 }
 
 // Len returns the number of different values.
-func (l *List) Len() int { return len(l.members) }
+func (l *List) Len() int { return len(l.values) }
 
-// Contains reports whether v is in the set. It does not allocate.
+// Values returns the different values in the order in which they were given. It must not be changed.
+func (l *List) Values() []cep.Value { return l.values }
+
+// Contains reports whether v is in the set. It does not allocate for values of up to 63 bytes.
 func (l *List) Contains(v cep.Value) bool {
 	var buf [64]byte
 	k, ok := cep.AppendKeyPart(buf[:0], v)
@@ -29,6 +52,9 @@ func (l *List) Contains(v cep.Value) bool {
 	_, in := l.members[string(k)]
 	return in
 }
+
+// ContainsAddress reports whether an address lies in one of the networks among the list's values.
+func (l *List) ContainsAddress(a netip.Addr) bool { return l.networks.contain(a) }
 
 // Map is a constant table from keys to values, for lookup($name, key).
 type Map struct{ values map[string]cep.Value }
@@ -44,7 +70,7 @@ func NewMap(keys, values []cep.Value) *Map {
 	return m
 }
 
-// Get returns the value of a key, missing where the table has none. It does not allocate.
+// Get returns the value of a key, missing where the table has none.
 func (m *Map) Get(v cep.Value) cep.Value {
 	var buf [64]byte
 	k, ok := cep.AppendKeyPart(buf[:0], v)
