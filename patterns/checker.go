@@ -224,18 +224,12 @@ func (c *ruleChecker) after(after *afterSyntax) {
 	}
 	name := after.target.value
 	i, ok := c.names[name]
-	if ok && !c.isAbsence(i) {
+	switch {
+	case ok:
 		c.rule.After, c.rule.Target = words[after.word.value], i
-		return
+	case c.own.after != nil: // otherwise a default whose step this rule does not have
+		c.fail(after.target, codeAfter, didYouMean(name, c.stepNames()), "the rule has no step %q", name)
 	}
-	if c.own.after == nil {
-		return // a default whose step this rule does not have
-	}
-	if ok {
-		c.fail(after.target, codeAfter, "", "%q is an absence: it takes no event to go on from", name)
-		return
-	}
-	c.fail(after.target, codeAfter, didYouMean(name, c.stepNames()), "the rule has no step %q", name)
 }
 
 func (c *ruleChecker) isAbsence(name int) bool {

@@ -63,6 +63,7 @@ const (
 	codeNever        = "CEP0165"
 	codeNoTimeout    = "CEP0166"
 	codeTestStream   = "CEP0167"
+	codeAfterAbsence = "CEP0168"
 )
 
 // Code describes a code for the documentation.
@@ -144,4 +145,5 @@ var fileCodes = []Code{
 	{codeNever, "The step can never be reached.", "Its condition contradicts the rule's `where`, or the limits of the rule are lower than what it must take.", true},
 	{codeNoTimeout, "`on_timeout: emit` in a rule in which nothing times out.", "", true},
 	{codeTestStream, "A test sends events to a stream that the rule does not read.", "", true},
+	{codeAfterAbsence, "`after_match` goes on from an absence.", "An absence takes no event, so nothing is skipped.", true},
 }

@@ -24,6 +24,9 @@ func (c *ruleChecker) lint() {
 	c.lintReach()
 	c.lintNames()
 	c.lintFields()
+	if after := c.all.after; after != nil && after.target != nil && c.isAbsence(r.Target) && c.names[after.target.value] == r.Target {
+		c.warn(after.target, codeAfterAbsence, "name a step, or say after_match: none", "%q is an absence: it takes no event, so no start is ever skipped", after.target.value)
+	}
 	if r.Timeouts && r.Within == 0 && !slices.ContainsFunc(r.Elements, func(e Element) bool { return e.Within > 0 || e.LoopWithin > 0 }) {
 		c.warn(c.all.onTimeout, codeNoTimeout, `add "within"`, "nothing in rule %q can time out", r.ID)
 	}
