@@ -1,0 +1,18 @@
+package rules
+
+import "github.com/cepd/cepd/patterns"
+
+// Set is a compiled set of rules and the files it came from. It is immutable.
+type Set struct {
+	*patterns.Set
+	// Sources are the rule files in the order of their names.
+	Sources []patterns.Source
+
+	files tree
+}
+
+// ReadFile reads a file that a rule names. The name is relative to the rule file, which must be one of the set's sources;
+// it may not lead out of the directories that the set was loaded from.
+func (s *Set) ReadFile(ruleFile, name string) ([]byte, error) {
+	return s.files.readBeside(ruleFile, name)
+}
