@@ -98,7 +98,7 @@ func (s search) quietBefore(x *expansion, p int, firstTime cep.Time) bool {
 // take is the assignment with one more event.
 func (s search) take(took []taken, element, p int) []taken {
 	t := taken{event: s.stream.events[p], name: s.rule.Elements[element].Name, pos: p}
-	return append(took[:len(took):len(took)], t)
+	return append(slices.Clip(took), t)
 }
 
 // grow writes down everything that can come of a beginning: the loop it is in takes another event, or it is left, for

@@ -6,11 +6,16 @@
 // what the rule lets out and how many starts were open after each entry:
 //
 //	out := oracle.Run(rule, oracle.Input{
-//		Entries:   []oracle.Entry{{Event: a}, {Event: b}, {Watermark: 10 * cep.Minute}},
+//		Entries: []oracle.Entry{
+//			event(1, 0, "a"),
+//			event(2, 20*cep.Minute, "a"),
+//			event(3, 25*cep.Minute, "b"),
+//			{Watermark: cep.Hour},
+//		},
 //		FirstTime: cep.BeforeAll,
 //	})
 //	for _, m := range out.Matches {
-//		fmt.Println(m.Moment.Time, m.History.Total())
+//		fmt.Println(m.Moment.Time, "events:", m.History.Total())
 //	}
 //
 // # How it is built

@@ -1,6 +1,10 @@
 package oracle
 
-import "github.com/cepd/cepd/patterns"
+import (
+	"slices"
+
+	"github.com/cepd/cepd/patterns"
+)
 
 // expansion is a sequence in which every step takes an event: the rule with some optional elements left out (S2.1).
 // Numbers are indexes into the rule's elements.
@@ -20,7 +24,7 @@ func expansions(r *patterns.Rule) []*expansion {
 	for i, e := range r.Elements {
 		with := make([][]int, 0, 2*len(sequences))
 		for _, s := range sequences {
-			with = append(with, append(s[:len(s):len(s)], i))
+			with = append(with, append(slices.Clip(s), i))
 		}
 		if e.Optional {
 			with = append(with, sequences...)

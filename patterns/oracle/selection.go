@@ -10,7 +10,8 @@ import (
 
 // The strategies of package patterns, by number, as the links.
 const (
-	skipPast    = 1 // 0 is none
+	skipNone    = 0
+	skipPast    = 1
 	skipToNext  = 2
 	skipToFirst = 3
 	skipToLast  = 4
@@ -147,8 +148,10 @@ func (s *selection) release(now cep.Moment) {
 func (s *selection) skip(now cep.Moment, c candidate) {
 	first, last := c.took[0].pos, c.took[len(c.took)-1].pos
 	target := slices.DeleteFunc(slices.Clone(c.took), func(t taken) bool { return t.name != s.rule.Target })
-	prune := func(pos int) bool { return false }
+	var prune func(pos int) bool
 	switch s.rule.After {
+	case skipNone:
+		return
 	case skipPast:
 		prune = func(pos int) bool { return pos <= last }
 	case skipToNext:
