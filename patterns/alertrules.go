@@ -6,6 +6,9 @@ import (
 	"github.com/cepd/cepd/patterns/expression"
 )
 
+// includeWords are the words of `include_events`, by [Include].
+var includeWords = []string{"ids", "none", "first_last", "all"}
+
 // alert checks what the rule's alerts look like.
 func (c *ruleChecker) alert() {
 	a := c.all.alert
@@ -35,8 +38,7 @@ func (c *ruleChecker) alert() {
 		}
 		alert.Severity = c.compileAt(t, source, 0, c.alertPlace(names))
 	}
-	includes := []string{"ids", "none", "first_last", "all"}
-	alert.Include = Include(slices.Index(includes, c.word(a.include, "include_events", "ids", includes...)))
+	alert.Include = Include(slices.Index(includeWords, c.word(a.include, "include_events", "ids", includeWords...)))
 	for _, t := range a.to {
 		if !streamShape.MatchString(t.value) {
 			c.fail(t, codeName, "", "%q cannot be the name of a sink", t.value)

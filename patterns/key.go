@@ -57,7 +57,7 @@ func (c *ruleChecker) key() {
 			el.By = common
 			continue
 		}
-		el.By = c.fit(c.elements[i], own[i], model)
+		el.By = c.fit(c.elements[i], own[i])
 	}
 }
 
@@ -99,7 +99,7 @@ func (c *ruleChecker) partNames(model *bySyntax, parts []*expression.Expr) {
 }
 
 // fit puts the parts of an element's own key in the order of the rule's.
-func (c *ruleChecker) fit(e *elementSyntax, own []*expression.Expr, model *bySyntax) []*expression.Expr {
+func (c *ruleChecker) fit(e *elementSyntax, own []*expression.Expr) []*expression.Expr {
 	key := c.rule.Key
 	if len(own) != len(e.by.parts) {
 		return nil // a part did not compile
@@ -109,10 +109,6 @@ func (c *ruleChecker) fit(e *elementSyntax, own []*expression.Expr, model *bySyn
 		return nil
 	}
 	if !e.by.isMap {
-		if model.isMap && len(key) > 1 {
-			c.fail(e.by.parts[0].value, codeBy, "", "the parts of the rule's key have names, so %q must name them too: %s", e.name.value, strings.Join(key, ", "))
-			return nil
-		}
 		return own
 	}
 	fitted := make([]*expression.Expr, len(key))
