@@ -174,13 +174,19 @@ func (d *jsonDecoder) take(n *node, i, depth int, ev *cep.Event) int {
 		return d.object(n, i, depth+1, ev)
 	case c == '[' && len(n.targets) == 0:
 		return d.skip(i, depth)
-	case c == '-' || c-'0' < 10:
-		end, integer := scanNumber(d.data, i)
+	case c == '"':
+		end, escaped := d.stringEnd(i + 1)
 		if end < 0 {
-			return d.unexpected(i, "a value")
+			return -1
 		}
-		text := d.data[i:end]
-		d.set(n.targets, d.number(text, integer), text)
+		d.set(n.targets, cep.String(lend(d.text(i+1, end, escaped))), nil)
+		return end + 1
+	case c == '-' || c-'0' < 10:
+		v, end := d.numberAt(i)
+		if end < 0 {
+			return -1
+		}
+		d.set(n.targets, v, d.data[i:end])
 		return end
 	}
 	v, end := d.value(i, depth)

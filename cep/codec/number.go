@@ -6,6 +6,51 @@ import (
 	"github.com/cepd/cepd/cep"
 )
 
+// quickNumber makes a value of the number that begins at i if it is short and plain, as nearly all are: no exponent, and
+// few enough digits that nothing is lost on the way. The end is -1 for every other number, and for what is none.
+func quickNumber(d []byte, i int) (_ cep.Value, end int) {
+	neg := i < len(d) && d[i] == '-'
+	if neg {
+		i++
+	}
+	n, first := uint64(0), i
+	for i < len(d) && d[i]-'0' < 10 {
+		n = n*10 + uint64(d[i]-'0') // may wrap: then there are too many digits
+		i++
+	}
+	whole := i - first
+	if whole == 0 || whole > 1 && d[first] == '0' {
+		return cep.Value{}, -1
+	}
+	places := 0
+	if i < len(d) && d[i] == '.' {
+		point := i
+		for i++; i < len(d) && d[i]-'0' < 10; i++ {
+			n = n*10 + uint64(d[i]-'0')
+		}
+		if places = i - point - 1; places == 0 {
+			return cep.Value{}, -1
+		}
+	}
+	switch {
+	case i < len(d) && d[i]|0x20 == 'e':
+	case places == 0 && whole <= 18: // 10^18 < 2^63
+		if neg {
+			return cep.Int(-int64(n)), i
+		}
+		return cep.Int(int64(n)), i
+	case places > 0 && whole+places <= 15: // 10^15 < 2^53, and 10^14 is exact: one division rounds once (Clinger)
+		f := float64(n) / powers[places]
+		if neg {
+			f = -f
+		}
+		return cep.Float(f), i
+	}
+	return cep.Value{}, -1
+}
+
+var powers = [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14}
+
 // scanNumber returns the end of the number that begins at i, by JSON's grammar, and whether it has neither fraction nor
 // exponent; the end is -1 where there is no number.
 func scanNumber(d []byte, i int) (end int, integer bool) {
@@ -56,20 +101,6 @@ func digits(d []byte, i int) int {
 // parseNumber makes a value of a number; exact is false for integers outside int64 and numbers outside float64.
 func parseNumber(text []byte, integer bool) (_ cep.Value, exact bool) {
 	if integer {
-		// Up to 18 digits cannot overflow.
-		if len(text) <= 18 {
-			neg := text[0] == '-'
-			n := int64(0)
-			for _, c := range text {
-				if c != '-' {
-					n = n*10 + int64(c-'0')
-				}
-			}
-			if neg {
-				n = -n
-			}
-			return cep.Int(n), true
-		}
 		if n, err := strconv.ParseInt(lend(text), 10, 64); err == nil {
 			return cep.Int(n), true
 		}

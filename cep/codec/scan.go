@@ -311,12 +311,19 @@ func (d *jsonDecoder) value(i, depth int) (cep.Value, int) {
 		}
 		return cep.Bool(c == 't'), end
 	default:
-		end, integer := scanNumber(s.data, i)
-		if end < 0 {
-			return cep.Value{}, s.unexpected(i, "a value")
-		}
-		return d.number(s.data[i:end], integer), end
+		return d.numberAt(i)
 	}
+}
+
+func (d *jsonDecoder) numberAt(i int) (cep.Value, int) {
+	if v, end := quickNumber(d.data, i); end >= 0 {
+		return v, end
+	}
+	end, integer := scanNumber(d.data, i)
+	if end < 0 {
+		return cep.Value{}, d.unexpected(i, "a value")
+	}
+	return d.number(d.data[i:end], integer), end
 }
 
 func (d *jsonDecoder) listValue(i, depth int) (cep.Value, int) {

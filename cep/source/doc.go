@@ -12,7 +12,7 @@
 //
 // # Concurrency
 //
-// A Reader belongs to one goroutine, but for Progress and Close. Partitions may be shared.
+// A Reader belongs to one goroutine, but for Progress. Partitions may be shared.
 //
 // # Cost
 //

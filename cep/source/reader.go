@@ -56,8 +56,8 @@ func (e *RecordError) Unwrap() error { return e.Err }
 
 // Reader reads one partition.
 //
-// Who calls: the engine, from one goroutine for each Reader; Progress and Close may be called from any goroutine, Close
-// once more than needed too. Nobody calls Next after Close.
+// Who calls: the engine, from one goroutine for each Reader; Progress may be called from any goroutine. Close may be called
+// once more than needed; nobody calls Next or SeekTo after it.
 //
 // Retry: a Reader retries by itself what is worth it. An error of Next that is no [*RecordError] is the partition's end:
 // later calls return the same error. What was returned before it stands.
