@@ -62,8 +62,8 @@ func (t *translator) call(s *Step, function, arg string) string {
 	case function == "processing_time":
 		return "now()"
 	case of == nil:
-		t.missing = "condition " + s.Where
-		return ""
+		// The definition is wrong, and stays so: the name is none in our rule either.
+		list = "s_" + identifier(step)
 	case of == s:
 		list = "taken"
 	case !of.loops():

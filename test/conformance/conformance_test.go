@@ -46,96 +46,150 @@ func (n tally) line(kind, file string) string {
 		kind, file, n[Equal], n[Decided], n[NotExpressible], n[Wrong])
 }
 
-func TestMatchVectors(t *testing.T) {
-	for _, file := range []string{"flink_match.jsonl", "flink_observed.jsonl", "flink_random.jsonl.gz"} {
-		t.Run(file, func(t *testing.T) { matchFile(t, file) })
-	}
-}
-
-func matchFile(t *testing.T, file string) {
-	vectors, sum, err := Load(folder(t), file)
-	if err != nil {
-		t.Fatal(err)
+// All files of the peer in the folder are run, whole: another folder may hold other seeds under these names or others.
+func TestVectors(t *testing.T) {
+	dir := folder(t)
+	files, err := filepath.Glob(filepath.Join(dir, "flink*.jsonl*"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no file flink*.jsonl or flink*.jsonl.gz in %s", dir)
 	}
 	decisions, err := ReadDecisions(decisionsFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var matches, timeouts tally
-	lack := map[string]int{}
-	var rewritten []string
-	for _, v := range vectors {
-		if v.Kind != "match" {
-			t.Errorf("%s: kind %q is unknown", v.ID, v.Kind)
-			continue
-		}
-		tr := v.Translate()
-		if tr.Missing != "" {
-			lack[tr.Missing]++
-			matches[NotExpressible]++
-			continue
-		}
-		got, refusal, err := Run(v, tr)
-		if err != nil {
-			matches[Wrong]++
-			t.Errorf("%s: %s\n%v\n%s", v.ID, v.Shorthand, err, tr.Text)
-			continue
-		}
-		diff := refusal
-		switch {
-		case refusal != "":
-		case v.Raises != "":
-			if diff = v.DiffRaised(got.Matches); diff != "" {
-				matches[Wrong]++
-				t.Errorf("%s: %s\n%s\n%s", v.ID, v.Shorthand, diff, tr.Text)
-				continue
+	for _, file := range files {
+		name := filepath.Base(file)
+		t.Run(name, func(t *testing.T) {
+			vectors, sum, err := Load(dir, name)
+			if err != nil {
+				t.Fatal(err)
 			}
-			diff = "the peer's run fails with " + v.Raises
-		default:
-			diff = v.DiffMatches(got.Matches)
-		}
-		verdict, because := decisions.Judge(file, sum, v, diff, refusal != "")
-		if verdict == Wrong {
-			t.Errorf("%s: %s\n%s\n%s\n%s", v.ID, v.Shorthand, because, diff, tr.Text)
-		}
-		if diff != "" && len(v.reasons()) > 0 {
-			rewritten = append(rewritten, fmt.Sprintf("vector %s %s %s %s", file, v.ID, v.Sum, strings.Join(v.reasons(), "; ")))
-		}
-		matches[verdict]++
-		if verdict == Equal {
-			if d := v.DiffOrder(got.Matches); d != "" {
-				t.Errorf("%s: order: %s\n%s\n%s", v.ID, v.Shorthand, d, tr.Text)
+			r := &fileRun{T: t, file: name, sum: sum, decisions: decisions, lack: map[string]int{}}
+			for _, v := range vectors {
+				r.vector(v)
 			}
-		}
-		if verdict != Equal || !v.EmitTimeouts {
-			continue
-		}
-		diff = v.DiffTimeouts(got)
-		verdict, because = decisions.JudgeTimeouts(file, sum, v, diff)
-		if verdict == Wrong {
-			t.Errorf("%s: timeouts: %s\n%s\n%s\n%s", v.ID, v.Shorthand, because, diff, tr.Text)
-		}
-		if reasons := v.timeoutReasons(); diff != "" && len(reasons) > 0 {
-			rewritten = append(rewritten, fmt.Sprintf("timeout %s %s %s %s", file, v.ID, v.Sum, strings.Join(reasons, "; ")))
-		}
-		timeouts[verdict]++
+			r.finish()
+		})
 	}
-	finish(t, decisions, file, sum, rewritten)
-	t.Logf("not expressible: %v", lack)
-	summary = append(summary, timeouts.line("timeouts", file), matches.line("vectors", file))
 }
 
-// finish holds the list against the file it covers, or writes it anew.
-func finish(t *testing.T, decisions *Decisions, file, sum string, lists []string) {
+// fileRun collects what comes of the vectors of a file.
+type fileRun struct {
+	*testing.T
+	file, sum string
+	decisions *Decisions
+	matches   tally
+	timeouts  tally
+	lack      map[string]int // constructs that the language lacks, by name
+	lists     []string       // the lines of decisions.txt that these vectors need
+}
+
+func (r *fileRun) vector(v *Vector) {
+	switch v.Kind {
+	case "match":
+		r.match(v)
+	case "invalid":
+		r.invalid(v)
+	case "lateness":
+		r.late(v)
+	default:
+		r.wrong(v, "kind "+v.Kind+" is unknown", "")
+	}
+}
+
+func (r *fileRun) wrong(v *Vector, because, rule string) {
+	r.Helper()
+	r.matches[Wrong]++
+	r.Errorf("%s: %s\n%s\n%s", v.ID, v.Shorthand, because, rule)
+}
+
+// judge counts the verdict about a vector that differs by diff.
+func (r *fileRun) judge(v *Vector, diff string, refused bool, rule string) Verdict {
+	r.Helper()
+	verdict, because := r.decisions.Judge(r.file, r.sum, v, diff, refused)
+	if verdict == Wrong {
+		r.wrong(v, because+"\n"+diff, rule)
+		return verdict
+	}
+	if verdict == Decided || diff != "" {
+		r.list("vector", v, v.reasons())
+	}
+	r.matches[verdict]++
+	return verdict
+}
+
+// list notes what decisions.txt must say about the vector.
+func (r *fileRun) list(kind string, v *Vector, reasons []string) {
+	if len(reasons) > 0 {
+		r.lists = append(r.lists, fmt.Sprintf("%s %s %s %s %s", kind, r.file, v.ID, v.Sum, strings.Join(reasons, "; ")))
+	}
+}
+
+// finish holds the list against the file it covers, or writes it anew, and prints the tally.
+func (r *fileRun) finish() {
 	if *update {
-		if err := rewrite(decisionsFile, file, sum, lists); err != nil {
-			t.Fatal(err)
+		if err := rewrite(decisionsFile, r.file, r.sum, r.lists); err != nil {
+			r.Fatal(err)
 		}
+	} else {
+		for _, entry := range r.decisions.Stale(r.file, r.sum) {
+			r.Errorf("%s lists %s, which no vector needs", decisionsFile, entry)
+		}
+	}
+	if len(r.lack) > 0 {
+		r.Logf("not expressible: %v", r.lack)
+	}
+	if r.timeouts != (tally{}) {
+		summary = append(summary, r.timeouts.line("timeouts", r.file))
+	}
+	summary = append(summary, r.matches.line("vectors", r.file))
+}
+
+func (r *fileRun) match(v *Vector) {
+	tr := v.Translate()
+	if tr.Missing != "" {
+		r.lack[tr.Missing]++
+		r.matches[NotExpressible]++
 		return
 	}
-	for _, entry := range decisions.Stale(file, sum) {
-		t.Errorf("%s lists %s, which no vector needs", decisionsFile, entry)
+	got, refusal, err := Run(v, tr)
+	if err != nil {
+		r.wrong(v, err.Error(), tr.Text)
+		return
 	}
+	diff := refusal
+	switch {
+	case refusal != "":
+	case v.Raises != "":
+		if d := v.DiffRaised(got.Matches); d != "" {
+			r.wrong(v, d, tr.Text)
+			return
+		}
+		diff = "the peer's run fails with " + v.Raises
+	default:
+		diff = v.DiffMatches(got.Matches)
+	}
+	if r.judge(v, diff, refusal != "", tr.Text) != Equal {
+		return
+	}
+	if d := v.DiffOrder(got.Matches); d != "" {
+		r.Errorf("%s: order: %s\n%s\n%s", v.ID, v.Shorthand, d, tr.Text)
+	}
+	if v.EmitTimeouts {
+		r.timeout(v, got, tr.Text)
+	}
+}
+
+func (r *fileRun) timeout(v *Vector, got Outcome, rule string) {
+	diff := v.DiffTimeouts(got)
+	verdict, because := r.decisions.JudgeTimeouts(r.file, r.sum, v, diff)
+	if verdict == Wrong {
+		r.Errorf("%s: timeouts: %s\n%s\n%s\n%s", v.ID, v.Shorthand, because, diff, rule)
+	}
+	if diff != "" {
+		r.list("timeout", v, v.timeoutReasons())
+	}
+	r.timeouts[verdict]++
 }
 
 // rewrite replaces the lists of one file, and what it covers.

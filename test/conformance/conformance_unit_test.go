@@ -78,7 +78,8 @@ func TestTranslateMissing(t *testing.T) {
 		`[{"group": [{"name": "a"}]}]`:                        "group",
 		`[{"name": "a", "min": 1, "max": 3, "greedy": true}]`: "greedy",
 		`[{"name": "a", "until": "true"}]`:                    "until",
-		`[{"name": "a", "where": "count(b) > 1"}]`:            "condition count(b) > 1",
+		`[{"name": "a", "where": "mean(a.price) > 1"}]`:       "function mean",
+		`[{"name": "a", "where": "name == \"a"}]`:             `condition name == "a`,
 	} {
 		if got := pattern(t, steps).Translate(); got.Missing != missing || got.Text != "" {
 			t.Errorf("%s: missing %q, text %q", steps, got.Missing, got.Text)

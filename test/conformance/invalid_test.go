@@ -3,8 +3,6 @@ package conformance
 import (
 	"fmt"
 	"slices"
-	"strings"
-	"testing"
 
 	"github.com/cepd/cepd/patterns"
 )
@@ -34,52 +32,23 @@ var refusals = map[string][]string{
 	"inner contiguity applies only to loops":                     {"CEP0134", "CEP0132"},
 }
 
-func TestInvalidVectors(t *testing.T) {
-	for _, file := range []string{"flink_invalid.jsonl", "flink_random_invalid.jsonl"} {
-		t.Run(file, func(t *testing.T) { invalidFile(t, file) })
+func (r *fileRun) invalid(v *Vector) {
+	tr := v.Translate()
+	if tr.Missing != "" {
+		r.lack[tr.Missing]++
+		r.matches[NotExpressible]++
+		return
 	}
-}
-
-func invalidFile(t *testing.T, file string) {
-	vectors, sum, err := Load(folder(t), file)
-	if err != nil {
-		t.Fatal(err)
+	set, diagnostics := patterns.Load([]patterns.Source{{Name: "vector.yaml", Data: []byte(tr.Text)}}, patterns.Options{})
+	if set != nil {
+		r.judge(v, "the peer refuses it: "+v.Expected.Rule, false, tr.Text)
+		return
 	}
-	decisions, err := ReadDecisions(decisionsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var n tally
-	lack := map[string]int{}
-	var lists []string
-	for _, v := range vectors {
-		tr := v.Translate()
-		if tr.Missing != "" {
-			lack[tr.Missing]++
-			n[NotExpressible]++
-			continue
+	for _, d := range diagnostics {
+		if slices.Contains(refusals[v.Expected.Rule], d.Code) {
+			r.judge(v, "", true, tr.Text)
+			return
 		}
-		set, diagnostics := patterns.Load([]patterns.Source{{Name: "vector.yaml", Data: []byte(tr.Text)}}, patterns.Options{})
-		diff := ""
-		if set != nil {
-			diff = "has a meaning here"
-			if len(v.reasons()) > 0 {
-				lists = append(lists, fmt.Sprintf("vector %s %s %s %s", file, v.ID, v.Sum, strings.Join(v.reasons(), "; ")))
-			}
-		} else if !slices.ContainsFunc(diagnostics, func(d patterns.Diagnostic) bool {
-			return slices.Contains(refusals[v.Expected.Rule], d.Code)
-		}) {
-			n[Wrong]++
-			t.Errorf("%s: refused, but not for %q:\n%s", v.ID, v.Expected.Rule, diagnostics.Error())
-			continue
-		}
-		verdict, because := decisions.Judge(file, sum, v, diff, set == nil)
-		if verdict == Wrong {
-			t.Errorf("%s: %q: %s\n%s\n%s", v.ID, v.Expected.Rule, because, diff, tr.Text)
-		}
-		n[verdict]++
 	}
-	finish(t, decisions, file, sum, lists)
-	t.Logf("not expressible: %v", lack)
-	summary = append(summary, n.line("vectors", file))
+	r.wrong(v, fmt.Sprintf("refused, but not for %q:\n%s", v.Expected.Rule, diagnostics.Error()), tr.Text)
 }

@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"fmt"
-	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -21,36 +20,14 @@ rules:
   from: events
 `
 
-func TestLateVectors(t *testing.T) {
-	const file = "flink_late.jsonl"
-	vectors, sum, err := Load(folder(t), file)
-	if err != nil {
-		t.Fatal(err)
+func (r *fileRun) late(v *Vector) {
+	diff := ""
+	if late, accepted, err := judgeLate(v); err != nil {
+		diff = err.Error()
+	} else {
+		diff = cmp.Diff([][]string{v.Expected.Late, v.Expected.Accepted}, [][]string{late, accepted})
 	}
-	decisions, err := ReadDecisions(decisionsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var n tally
-	for _, v := range vectors {
-		if v.Kind != "lateness" {
-			t.Errorf("%s: kind %q is unknown", v.ID, v.Kind)
-			continue
-		}
-		diff := ""
-		if late, accepted, err := judgeLate(v); err != nil {
-			diff = err.Error()
-		} else {
-			diff = cmp.Diff([][]string{v.Expected.Late, v.Expected.Accepted}, [][]string{late, accepted})
-		}
-		verdict, because := decisions.Judge(file, sum, v, diff, false)
-		if verdict == Wrong {
-			t.Errorf("%s: %s\n%s", v.ID, because, diff)
-		}
-		n[verdict]++
-	}
-	finish(t, decisions, file, sum, nil)
-	summary = append(summary, n.line("vectors", file))
+	r.judge(v, diff, false, "")
 }
 
 // judgeLate plays the input on the engine: the vector's watermarks are said to it, and its own never come close.
