@@ -16,9 +16,9 @@ const (
 	// MaxFiles bounds the rule files of one set: ten times the largest public collection of detections (about 4,000
 	// files), so that a wrong directory is an error and not an hour of reading.
 	MaxFiles = 40_000
-	// maxRuleFile is one byte more than package patterns accepts, so that it and not this package refuses a file that is
-	// too large, with a position.
-	maxRuleFile = 1<<20 + 1
+	// maxRuleFile is far more than package patterns accepts, so that it and not this package refuses a file that is too
+	// large, in the words for mistakes. What is larger still is cut off, and as surely refused.
+	maxRuleFile = 64 << 20
 	// maxNamedFile bounds a file that a rule names: a list of a million addresses has 16 MB.
 	maxNamedFile = 64 << 20
 )

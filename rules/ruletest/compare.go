@@ -45,6 +45,10 @@ func (c *comparison) diff() []string {
 			lines = append(lines, "= as expected  "+c.found(s.got))
 		}
 	}
+	if n := len(c.got) - len(c.want) - maxSurplus; n > 0 {
+		lines = append(lines, fmt.Sprintf("+ and %d more", n))
+		same = false
+	}
 	if same {
 		return nil
 	}

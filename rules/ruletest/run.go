@@ -172,7 +172,7 @@ func (b *bench) judge() []string {
 		if len(b.alerts) == want.Count {
 			return nil
 		}
-		failure = append(failure, fmt.Sprintf("expected %d alerts, got %d", want.Count, len(b.alerts)))
+		failure = append(failure, fmt.Sprintf("expected %s, got %d", alertCount(want.Count), len(b.alerts)))
 		missing = len(b.alerts) < want.Count
 		for j := range min(len(b.alerts), maxSurplus) {
 			failure = append(failure, "  "+c.found(j))
@@ -185,4 +185,11 @@ func (b *bench) judge() []string {
 		failure = append(failure, b.hints(missing)...)
 	}
 	return failure
+}
+
+func alertCount(n int) string {
+	if n == 1 {
+		return "1 alert"
+	}
+	return fmt.Sprintf("%d alerts", n)
 }

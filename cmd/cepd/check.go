@@ -1,0 +1,331 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cepd/cepd/cep"
+	"github.com/cepd/cepd/nfa"
+	"github.com/cepd/cepd/patterns"
+	"github.com/cepd/cepd/rules"
+)
+
+// rulesDir is where rules are looked for when no path is given.
+const rulesDir = "rules"
+
+// newCheck returns `cepd check`.
+func newCheck() *cobra.Command {
+	var verbose, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "check [PATH...]",
+		Short: "Find the mistakes in rules",
+		Long: `Read rule files, and all *.yaml and *.yml below directories, and report every mistake in all of them: the place,
+what is wrong, what to write instead. Without a PATH the directory "rules" is read.
+
+The exit code is 0 for rules without a mistake (warnings are none), 3 for rules with mistakes, 2 for a PATH that is not
+there.`,
+		Example: `  # All rules below a directory
+  cepd check rules/
+
+  # What each rule reads, its key, its clock and what its program needs
+  cepd check -v rules/ssh.yaml
+
+  # The mistakes for another program
+  cepd check --json rules/ | jq -r '.diagnostics[].message'`,
+		ValidArgsFunction: completeRules,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			set, diagnostics, err := loadRules(args)
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			if asJSON {
+				if err := writeJSON(out, reportOf(set, diagnostics)); err != nil {
+					return err
+				}
+				if set == nil {
+					return silent(exitRules)
+				}
+				return nil
+			}
+			if err := showDiagnostics(cmd.ErrOrStderr(), diagnostics); err != nil {
+				return err
+			}
+			if set == nil {
+				return silent(exitRules)
+			}
+			if verbose {
+				for _, r := range set.Rules {
+					describe(out, palette{inColour(out)}, r)
+				}
+			}
+			fmt.Fprintln(out, verdict(set, diagnostics))
+			return nil
+		},
+	}
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "describe each rule: streams, key, clock, program")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: the rules and all diagnostics")
+	return cmd
+}
+
+// completeRules completes rule files and directories.
+func completeRules(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
+}
+
+// loadRules loads the rules that a command line names. A path that is not there is an error of usage.
+func loadRules(paths []string) (*rules.Set, patterns.Diagnostics, error) {
+	if len(paths) == 0 {
+		if _, err := os.Stat(rulesDir); err != nil {
+			return nil, nil, usagef("there is no directory %q here: name the rule files or their directory", rulesDir)
+		}
+		paths = []string{rulesDir}
+	}
+	set, diagnostics, err := rules.Load(paths)
+	if err != nil {
+		return nil, nil, &codedError{exitUsage, fmt.Errorf("rules: %w", plainPath(err))}
+	}
+	return set, diagnostics, nil
+}
+
+// runnableRules loads rules for a command that runs them: mistakes are shown and end it, of warnings only their number is.
+func runnableRules(stderr io.Writer, paths []string) (*rules.Set, error) {
+	set, diagnostics, err := loadRules(paths)
+	switch {
+	case err != nil:
+		return nil, err
+	case set == nil:
+		if err := showDiagnostics(stderr, diagnostics); err != nil {
+			return nil, err
+		}
+		return nil, silent(exitRules)
+	case len(diagnostics) > 0:
+		fmt.Fprintf(stderr, "cepd: %s; cepd check shows what is meant\n", countDiagnostics(diagnostics))
+	}
+	return set, nil
+}
+
+// plainPath says "x: no such file" where the system says "stat x: no such file".
+func plainPath(err error) error {
+	var p *fs.PathError
+	if !errors.As(err, &p) {
+		return err
+	}
+	return errors.New(strings.Replace(err.Error(), p.Error(), p.Path+": "+p.Err.Error(), 1))
+}
+
+// showDiagnostics writes the diagnostics and, behind mistakes, how many there are.
+func showDiagnostics(w io.Writer, diagnostics patterns.Diagnostics) error {
+	if err := diagnostics.Format(w, inColour(w)); err != nil {
+		return failed(fmt.Errorf("write diagnostics: %w", err))
+	}
+	if errs := diagnostics.Errors(); len(errs) > 0 {
+		fmt.Fprintln(w, countDiagnostics(diagnostics))
+	}
+	return nil
+}
+
+// countDiagnostics says "2 mistakes, 1 warning in 2 files".
+func countDiagnostics(diagnostics patterns.Diagnostics) string {
+	files := map[string]bool{}
+	for _, d := range diagnostics {
+		files[d.File] = true
+	}
+	var parts []string
+	errs := len(diagnostics.Errors())
+	if errs > 0 {
+		parts = append(parts, plural(errs, "mistake"))
+	}
+	if n := len(diagnostics) - errs; n > 0 {
+		parts = append(parts, plural(n, "warning"))
+	}
+	return strings.Join(parts, ", ") + " in " + plural(len(files), "file")
+}
+
+// verdict says "12 rules in 3 files: ok".
+func verdict(set *rules.Set, diagnostics patterns.Diagnostics) string {
+	s := fmt.Sprintf("%s in %s: ok", plural(len(set.Rules), "rule"), plural(len(set.Sources), "file"))
+	if n := len(diagnostics); n > 0 {
+		s += ", " + plural(n, "warning")
+	}
+	return s
+}
+
+// describe writes the facts of a rule.
+func describe(w io.Writer, p palette, r *patterns.Rule) {
+	fmt.Fprintf(w, "%s  %s\n", p.paint(bold, r.ID), p.paint(faint, r.Pos.String()))
+	for _, f := range factsOf(r) {
+		fmt.Fprintf(w, "  %-12s %s\n", f.name, f.text)
+	}
+	fmt.Fprintln(w)
+}
+
+// fact is one thing to know about a rule.
+type fact struct{ name, text string }
+
+// factsOf returns what `check -v` says about a rule, in the order in which it is said.
+func factsOf(r *patterns.Rule) []fact {
+	facts := []fact{
+		{"reads", strings.Join(r.Streams, ", ")},
+		{"key", keyText(r)},
+		{"window", windowText(r)},
+		{"selection", selectionText(r)},
+		{"clock", clockText(r)},
+		{"program", programText(r)},
+		{"tests", strconv.Itoa(len(r.Tests))},
+		{"fingerprint", r.Fingerprint},
+	}
+	facts = slices.DeleteFunc(facts, func(f fact) bool { return f.text == "" })
+	if !r.Enabled {
+		facts = slices.Insert(facts, 0, fact{"enabled", "no: the rule is checked, but does not run"})
+	}
+	return facts
+}
+
+func keyText(r *patterns.Rule) string {
+	if len(r.Key) == 0 {
+		return "none: all events share one state"
+	}
+	return strings.Join(r.Key, ", ")
+}
+
+func windowText(r *patterns.Rule) string {
+	if r.Within == 0 {
+		return "none"
+	}
+	return cep.FormatDuration(r.Within) + " from the first to the last event"
+}
+
+// selectionText says which of the candidates go out, and when.
+func selectionText(r *patterns.Rule) string {
+	after := map[nfa.AfterMatch]string{
+		nfa.SkipNone: "none", nfa.SkipPastLast: "past_last", nfa.SkipToNext: "to_next",
+		nfa.SkipToFirst: "to_first", nfa.SkipToLast: "to_last",
+	}[r.After]
+	if r.After == nfa.SkipToFirst || r.After == nfa.SkipToLast {
+		after += ": " + r.Names[r.Target]
+	}
+	s := "after_match " + after
+	if r.Ordered {
+		s += ", emit ordered"
+	} else {
+		s += ", emit eager"
+	}
+	if r.Timeouts {
+		s += ", timeouts go out"
+	}
+	return s
+}
+
+// clockText says what decides when the rule's windows end.
+func clockText(r *patterns.Rule) string {
+	if len(r.Streams) == 1 {
+		return "the slowest partition of " + r.Streams[0] + " that is not idle"
+	}
+	return "the slowest of " + strings.Join(r.Streams, ", ") + ": a stalled one holds the rule back"
+}
+
+// programText says what the machine has to hold for the rule.
+func programText(r *patterns.Rule) string {
+	f := r.Program.Facts()
+	parts := []string{"conditions compare events"}
+	if f.Unary {
+		parts[0] = "conditions see one event"
+	}
+	for _, p := range []struct {
+		is   bool
+		text string
+	}{
+		{!f.Single, "loops"},
+		{f.Strict, "strict: events that no step takes matter"},
+		{f.Prev, "prev: the event before is kept"},
+		{f.Any, "any: partial matches multiply"},
+		{f.AbsentAtStart, "absence before"},
+		{f.AbsentBetween, "absence in between"},
+		{f.AbsentAtEnd, "absence at the end: fires by time alone"},
+		{f.OpenEnd, "open end"},
+		{!f.Timed && !f.AbsentAtEnd && !f.AbsentAtStart && len(r.Elements) > 1, "no window: starts may stay open"},
+	} {
+		if p.is {
+			parts = append(parts, p.text)
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// checkReport is what `check --json` prints.
+type checkReport struct {
+	OK          bool               `json:"ok"`
+	Rules       []ruleReport       `json:"rules"`
+	Diagnostics []diagnosticReport `json:"diagnostics"`
+}
+
+// ruleReport is a rule in a checkReport.
+type ruleReport struct {
+	ID          string   `json:"id"`
+	File        string   `json:"file"`
+	Line        int      `json:"line"`
+	Column      int      `json:"column"`
+	Enabled     bool     `json:"enabled"`
+	Severity    string   `json:"severity"`
+	Streams     []string `json:"streams"`
+	Key         []string `json:"key"`
+	Within      string   `json:"within,omitempty"`
+	Selection   string   `json:"selection"`
+	Clock       string   `json:"clock"`
+	Program     string   `json:"program"`
+	Tests       int      `json:"tests"`
+	Fingerprint string   `json:"fingerprint"`
+}
+
+// diagnosticReport is a mistake or warning in a checkReport.
+type diagnosticReport struct {
+	File     string `json:"file"`
+	Line     int    `json:"line"`
+	Column   int    `json:"column"`
+	Length   int    `json:"length"`
+	Severity string `json:"severity"`
+	Code     string `json:"code"`
+	Message  string `json:"message"`
+	Hint     string `json:"hint,omitempty"`
+	Rule     string `json:"rule,omitempty"`
+	Excerpt  string `json:"excerpt,omitempty"`
+}
+
+// reportOf makes the report; set is nil where there are mistakes.
+func reportOf(set *rules.Set, diagnostics patterns.Diagnostics) checkReport {
+	report := checkReport{OK: set != nil, Rules: []ruleReport{}, Diagnostics: []diagnosticReport{}}
+	for _, d := range diagnostics {
+		severity := "error"
+		if d.Warning {
+			severity = "warning"
+		}
+		report.Diagnostics = append(report.Diagnostics, diagnosticReport{
+			File: d.File, Line: d.Line, Column: d.Column, Length: d.Length, Severity: severity,
+			Code: d.Code, Message: d.Message, Hint: d.Hint, Rule: d.Rule, Excerpt: d.Excerpt,
+		})
+	}
+	if set == nil {
+		return report
+	}
+	for _, r := range set.Rules {
+		within := ""
+		if r.Within > 0 {
+			within = cep.FormatDuration(r.Within)
+		}
+		report.Rules = append(report.Rules, ruleReport{
+			ID: r.ID, File: r.Pos.File, Line: r.Pos.Line, Column: r.Pos.Column, Enabled: r.Enabled, Severity: r.Severity,
+			Streams: r.Streams, Key: append([]string{}, r.Key...), Within: within, Selection: selectionText(r),
+			Clock: clockText(r), Program: programText(r), Tests: len(r.Tests), Fingerprint: r.Fingerprint,
+		})
+	}
+	return report
+}

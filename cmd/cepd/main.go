@@ -1,0 +1,76 @@
+// Command cepd finds patterns in streams of events. docs/cli.md describes its commands.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// The exit codes are a contract with scripts: docs/cli.md.
+const (
+	exitOK          = 0
+	exitFailed      = 1   // the work was tried and failed: a test, an unreadable stream
+	exitUsage       = 2   // the command line is wrong, or names what is not there
+	exitRules       = 3   // the rules have mistakes
+	exitInterrupted = 130 // SIGINT or SIGTERM; what was found before was written
+)
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+// run runs one command line and returns its exit code.
+func run(args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// The first signal asks for an end in good order. From then on signals do what they always do, so that a second one
+	// ends the process at once.
+	context.AfterFunc(ctx, stop)
+
+	root := newRoot()
+	root.SetArgs(args)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return exitOK
+	}
+	var coded *codedError
+	if !errors.As(err, &coded) {
+		// Commands code all their errors: what comes without a code is cobra's, about flags and arguments.
+		coded = &codedError{code: exitUsage, err: err}
+	}
+	if coded.err != nil {
+		fmt.Fprintf(os.Stderr, "cepd: %v\n", coded.err)
+	}
+	if coded.code == exitUsage {
+		fmt.Fprintf(os.Stderr, "See: %s --help\n", cmd.CommandPath())
+	}
+	return coded.code
+}
+
+// codedError is an error with the exit code that it means. err is nil where all has been said already.
+type codedError struct {
+	code int
+	err  error
+}
+
+func (e *codedError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *codedError) Unwrap() error { return e.err }
+
+// failed says that err ended the work.
+func failed(err error) error { return &codedError{exitFailed, err} }
+
+// usagef says what is wrong with the command line, and what to write instead.
+func usagef(format string, args ...any) error {
+	return &codedError{exitUsage, fmt.Errorf(format, args...)}
+}
+
+// silent ends with a code; what is to say has been said.
+func silent(code int) error { return &codedError{code: code} }

@@ -1,0 +1,366 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"github.com/cepd/cepd/cep"
+	"github.com/cepd/cepd/cep/alert"
+	"github.com/cepd/cepd/cep/codec"
+	"github.com/cepd/cepd/cep/engine"
+	"github.com/cepd/cepd/cep/source"
+	"github.com/cepd/cepd/cep/source/filesource"
+	"github.com/cepd/cepd/rules"
+	"github.com/cepd/cepd/rules/ruletest"
+)
+
+// replayFlags are the flags of `cepd replay` as they were written.
+type replayFlags struct {
+	rules, streams, times           []string
+	lateness, tiebreak              []string
+	maxAhead, advance, form, report string
+}
+
+// newReplay returns `cepd replay`.
+func newReplay() *cobra.Command {
+	var f replayFlags
+	cmd := &cobra.Command{
+		Use:   "replay --rules PATH --stream NAME=PATH [flags]",
+		Short: "Run rules over recorded events",
+		Long: `Read recorded events, run rules over them in event time, and print each alert as one line of JSON.
+A summary of where the events went follows on standard error.
+
+PATH of a stream is a file, a directory, a pattern ('logs/*.gz'), or - for standard input; several stand behind
+commas or in several --stream of one name. Files are JSON lines, or CSV where they are called *.csv; gzip, zstd and zip
+are unpacked. Each file is a partition: events may be out of order inside it up to --lateness.
+
+FIELD of --time is the path of a field (user.time), and LAYOUT is rfc3339 (the default), unix, unix_ms, unix_us,
+unix_ns, windows, or a layout with its zone: '2006-01-02 15:04:05,UTC' or '%Y-%m-%d %H:%M:%S,Europe/Berlin'. The first
+of several fields that an event has counts. Without --time these are tried: ` + strings.Join(ruletest.TimeFields, ", ") + `.
+
+Time stands where the input ends: windows and absences that end later do not fire, unless --advance moves it on.`,
+		Example: `  # Compressed JSON lines
+  cepd replay --rules rules/ --stream auth=auth.jsonl.gz --time '@timestamp'
+
+  # CSV from standard input, local times, events up to ten minutes late, time moved on to the very end
+  zcat log.gz | cepd replay --rules rules/ --stream web=- --format csv \
+    --time 'when,2006-01-02 15:04:05,Europe/Berlin' --lateness 10m --advance end
+
+  # Two streams, one of several files; only the summary
+  cepd replay --rules rules/ --stream iam=iam.jsonl --stream cloud='cloud/*.jsonl,late.jsonl' >/dev/null`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("what is %q? Rules follow --rules, and events --stream NAME=PATH", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return replay(cmd, f) },
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVarP(&f.rules, "rules", "r", nil, "rule file or directory; may be repeated (default \""+rulesDir+"\")")
+	flags.StringArrayVarP(&f.streams, "stream", "s", nil, "`NAME=PATH[,PATH]`: a stream and its files; repeat for others")
+	flags.StringArrayVarP(&f.times, "time", "t", nil, "`FIELD[,LAYOUT]`: where events keep their time; repeat for others")
+	flags.StringArrayVar(&f.lateness, "lateness", []string{"5s"}, "`[NAME=]DURATION` that events may be out of order")
+	flags.StringArrayVar(&f.tiebreak, "tiebreak", nil, "`[NAME=]FIELD` that orders events of one time")
+	flags.StringVar(&f.maxAhead, "max-ahead", "1h", "`DURATION` above which an event ahead of all others has a broken clock; 0 for none")
+	flags.StringVar(&f.advance, "advance", "0s", "`DURATION|end`: move time on after the last event")
+	flags.StringVar(&f.form, "format", "auto", "how events are written: auto, json, csv, tsv")
+	flags.StringVar(&f.report, "summary", "table", "summary on standard error: table, json, none")
+	complete := func(flag string, f cobra.CompletionFunc) { _ = cmd.RegisterFlagCompletionFunc(flag, f) } // fails only for unknown flags
+	complete("rules", completeRules)
+	complete("format", cobra.FixedCompletions([]string{"auto", "json", "csv", "tsv"}, cobra.ShellCompDirectiveNoFileComp))
+	complete("summary", cobra.FixedCompletions([]string{"table", "json", "none"}, cobra.ShellCompDirectiveNoFileComp))
+	complete("advance", cobra.FixedCompletions([]string{"end", "10m", "1h"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// replay runs `cepd replay`.
+func replay(cmd *cobra.Command, f replayFlags) error {
+	cfg, err := f.config()
+	if err != nil {
+		return err
+	}
+	stderr := cmd.ErrOrStderr()
+	set, err := runnableRules(stderr, f.rules)
+	if err != nil {
+		return err
+	}
+	cfg.Rules = set
+	inputs, err := f.inputs()
+	if err != nil {
+		return err
+	}
+	if err := checkStreams(set, inputs); err != nil {
+		return err
+	}
+	if cfg.Streams, err = f.timing(inputs); err != nil {
+		return err
+	}
+	if err := openInputs(&cfg, inputs, filesource.Form(f.form), cmd.InOrStdin()); err != nil {
+		return err
+	}
+	summary, err := runReplay(cmd.Context(), cfg, cmd.OutOrStdout(), stderr)
+	switch f.report {
+	case "json":
+		if err := writeJSON(stderr, summary); err != nil {
+			return err
+		}
+	case "table":
+		writeSummary(stderr, &summary)
+	}
+	return err
+}
+
+// config reads the flags that need nothing else.
+func (f *replayFlags) config() (engine.ReplayConfig, error) {
+	var cfg engine.ReplayConfig
+	times := f.times
+	if len(times) == 0 {
+		times = ruletest.TimeFields
+	}
+	var err error
+	if cfg.Time, err = codec.ParseTime(times...); err != nil {
+		return cfg, usagef("--time: %w", err)
+	}
+	if f.advance == "end" {
+		cfg.Advance = engine.ToEnd
+	} else if cfg.Advance, err = parseDuration(f.advance); err != nil {
+		return cfg, usagef("--advance: %w, or \"end\"", err)
+	}
+	if !slices.Contains([]string{"auto", "json", "csv", "tsv"}, f.form) {
+		return cfg, usagef("--format: %q is none of auto, json, csv, tsv", f.form)
+	}
+	if !slices.Contains([]string{"table", "json", "none"}, f.report) {
+		return cfg, usagef("--summary: %q is none of table, json, none", f.report)
+	}
+	return cfg, nil
+}
+
+// input is a stream and the paths of its files.
+type input struct {
+	stream string
+	paths  []string
+}
+
+// inputs reads --stream.
+func (f *replayFlags) inputs() ([]input, error) {
+	var list []input
+	for _, text := range f.streams {
+		name, paths, ok := strings.Cut(text, "=")
+		if !ok || name == "" || paths == "" {
+			return nil, usagef("--stream %s: write NAME=PATH, as in --stream auth=%s", text, orElse(name, "auth.jsonl"))
+		}
+		i := slices.IndexFunc(list, func(in input) bool { return in.stream == name })
+		if i < 0 {
+			i = len(list)
+			list = append(list, input{stream: name})
+		}
+		list[i].paths = append(list[i].paths, strings.Split(paths, ",")...)
+	}
+	return list, nil
+}
+
+func orElse(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+// checkStreams holds the streams that are read against those that rules read: a misspelt name would find nothing, and
+// nobody would know why.
+func checkStreams(set *rules.Set, inputs []input) error {
+	var known []string
+	for _, r := range set.Rules {
+		if r.Enabled {
+			known = append(known, r.Streams...)
+		}
+	}
+	slices.Sort(known)
+	known = slices.Compact(known)
+	if len(known) == 0 {
+		return usagef("there is no rule to run: all of %s are disabled", plural(len(set.Rules), "rule"))
+	}
+	if len(inputs) == 0 {
+		return usagef("which events? Say --stream NAME=PATH; the rules read %s", strings.Join(known, ", "))
+	}
+	for _, in := range inputs {
+		if !slices.Contains(known, in.stream) {
+			return usagef("--stream %s: no rule reads it; the rules read %s", in.stream, strings.Join(known, ", "))
+		}
+	}
+	return nil
+}
+
+// timing reads --lateness, --tiebreak and --max-ahead.
+func (f *replayFlags) timing(inputs []input) ([]engine.Stream, error) {
+	ahead, err := parseDuration(f.maxAhead)
+	if err != nil {
+		return nil, usagef("--max-ahead: %w", err)
+	}
+	streams := make([]engine.Stream, len(inputs))
+	for i, in := range inputs {
+		streams[i] = engine.Stream{Name: in.stream, MaxAhead: ahead, Lateness: 5 * time.Second}
+	}
+	each := func(flag string, values []string, set func(*engine.Stream, string) error) error {
+		// What names a stream wins over what is for all, wherever it stands.
+		for _, named := range []bool{false, true} {
+			for _, text := range values {
+				name, value, has := strings.Cut(text, "=")
+				if has != named {
+					continue
+				}
+				if !has {
+					value = text
+				} else if !slices.ContainsFunc(inputs, func(in input) bool { return in.stream == name }) {
+					return usagef("--%s %s: there is no --stream %s", flag, text, name)
+				}
+				for i := range streams {
+					if !has || streams[i].Name == name {
+						if err := set(&streams[i], value); err != nil {
+							return usagef("--%s: %w", flag, err)
+						}
+					}
+				}
+			}
+		}
+		return nil
+	}
+	if err := each("lateness", f.lateness, func(s *engine.Stream, v string) (err error) {
+		s.Lateness, err = parseDuration(v)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	return streams, each("tiebreak", f.tiebreak, func(s *engine.Stream, v string) error {
+		s.Tiebreak = strings.Split(v, ".")
+		if slices.Contains(s.Tiebreak, "") {
+			return fmt.Errorf("%q is no field", v)
+		}
+		return nil
+	})
+}
+
+// openInputs opens the files of all streams.
+func openInputs(cfg *engine.ReplayConfig, inputs []input, form filesource.Form, stdin io.Reader) error {
+	names := make([]string, len(inputs))
+	stdins := 0
+	for i, in := range inputs {
+		names[i] = in.stream
+		for _, p := range in.paths {
+			if p == "-" {
+				stdins++
+			}
+		}
+	}
+	if stdins > 1 {
+		return usagef("standard input can be read once: \"-\" stands for %d files", stdins)
+	}
+	cfg.Partitions = source.NewPartitions(names...)
+	for _, in := range inputs {
+		readers, err := filesource.Open(filesource.Config{
+			Stream: in.stream, Paths: in.paths, Partitions: cfg.Partitions, Form: form, Stdin: stdin,
+		})
+		if err != nil {
+			for _, r := range cfg.Readers {
+				_ = r.Close() // only read from
+			}
+			return usagef("--stream %s: %w", in.stream, plainPath(err))
+		}
+		cfg.Readers = append(cfg.Readers, readers...)
+	}
+	return nil
+}
+
+// runReplay replays, writing alerts as lines to out and the progress to stderr, if that is a terminal.
+func runReplay(ctx context.Context, cfg engine.ReplayConfig, out, stderr io.Writer) (engine.Summary, error) {
+	w := bufio.NewWriterSize(out, 64<<10)
+	bar := newProgress(stderr, cfg.Readers)
+	var line []byte
+	cfg.Alert = func(a *cep.Alert) error {
+		line = append(alert.AppendJSON(line[:0], a), '\n')
+		if _, err := w.Write(line); err != nil {
+			return fmt.Errorf("write alerts: %w", err)
+		}
+		return nil
+	}
+	cfg.Progress = func(uint64) {
+		if w.Buffered() > 0 {
+			bar.hide()    // or alerts would be written over it where both are on one terminal
+			_ = w.Flush() // the writer remembers its error, and the last Flush returns it
+		}
+		bar.show()
+	}
+	summary, err := engine.Replay(ctx, cfg)
+	bar.hide()
+	if flushErr := w.Flush(); err == nil && flushErr != nil {
+		err = fmt.Errorf("write alerts: %w", flushErr)
+	}
+	switch {
+	case err == nil:
+		return summary, nil
+	case errors.Is(err, context.Canceled):
+		return summary, &codedError{exitInterrupted, errors.New("interrupted: the summary covers what was read until then")}
+	}
+	return summary, failed(err)
+}
+
+// progress is a bar over the bytes of all files, on a terminal; nil shows nothing.
+type progress struct {
+	bar     *progressbar.ProgressBar
+	readers []source.Reader
+}
+
+func newProgress(w io.Writer, readers []source.Reader) *progress {
+	if !isTerminal(w) {
+		return nil
+	}
+	var total int64
+	for _, r := range readers {
+		_, n := r.Progress()
+		if n < 0 {
+			total = -1 // nobody knows how much standard input holds: the bar only shows that something happens
+			break
+		}
+		total += n
+	}
+	return &progress{
+		bar: progressbar.NewOptions64(total,
+			progressbar.OptionSetWriter(w),
+			progressbar.OptionSetDescription("replay"),
+			progressbar.OptionShowBytes(true),
+			progressbar.OptionThrottle(100*time.Millisecond),
+			progressbar.OptionClearOnFinish(),
+			progressbar.OptionSetWidth(30),
+			progressbar.OptionEnableColorCodes(inColour(w)),
+		),
+		readers: readers,
+	}
+}
+
+func (p *progress) show() {
+	if p == nil {
+		return
+	}
+	var read int64
+	for _, r := range p.readers {
+		n, _ := r.Progress()
+		read += n
+	}
+	_ = p.bar.Set64(read) // a bar that cannot be drawn is no reason to stop
+}
+
+func (p *progress) hide() {
+	if p != nil {
+		_ = p.bar.Clear() // as above
+	}
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+)
+
+// newRoot returns the command with all its subcommands.
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "cepd",
+		Short: "Find patterns in streams of events",
+		Long: `cepd watches streams of events and finds the patterns that people describe in YAML rules:
+five failed logins and then a success, an order that is not paid within half an hour, a sensor that falls silent.
+
+Results go to standard output, everything else to standard error.
+Exit codes: 0 ok, 1 failed, 2 wrong command line, 3 mistakes in rules, 130 interrupted.`,
+		Example: `  # See it work, with nothing else at hand
+  cepd demo
+
+  # Check rules, run their tests, try them on a recording
+  cepd check rules/ && cepd test rules/
+  cepd replay --rules rules/ --stream auth=auth.jsonl.gz --time '@timestamp'`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		CompletionOptions: cobra.CompletionOptions{
+			DisableDefaultCmd: true, // its help has no examples; completion.go has one that does
+		},
+	}
+	root.AddCommand(newCheck(), newCompletion(), newDemo(), newReplay(), newTest(), newVersion())
+	root.SetHelpCommand(newHelp(root))
+	return root
+}
+
+// newHelp returns `cepd help`.
+func newHelp(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Show help for a command",
+		Example: `  # What a command does, its flags and examples
+  cepd help replay
+
+  # All commands
+  cepd help`,
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			var names []string
+			for _, c := range root.Commands() {
+				if c.IsAvailableCommand() {
+					names = append(names, cobra.CompletionWithDesc(c.Name(), c.Short))
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			cmd, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 {
+				return usagef("there is no command %q; `cepd help` lists them", args[len(args)-1])
+			}
+			cmd.InitDefaultHelpFlag() // so that --help is among the flags
+			return cmd.Help()
+		},
+	}
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/cepd/cepd/cep"
+	"github.com/cepd/cepd/cep/engine"
+)
+
+// writeSummary writes where events, starts and matches went, and what to do where that is not as it should be.
+func writeSummary(w io.Writer, s *engine.Summary) {
+	p := palette{inColour(w)}
+	streams := table{head: []string{"stream", "events", "late", "returned", "future", "bad", "out of order by"}}
+	for i := range s.Streams {
+		st := &s.Streams[i]
+		streams.add(st.Name, count(st.Events), count(st.Late), count(st.Returned), count(st.Future), count(bad(st)),
+			cep.FormatDuration(st.Behind))
+	}
+	streams.write(w, p, "")
+	fmt.Fprintln(w)
+	writeFunnels(w, p, s)
+	if notes := notesOf(s); len(notes) > 0 {
+		fmt.Fprintln(w)
+		for _, n := range notes {
+			fmt.Fprintln(w, p.paint(yellow, "note:"), n)
+		}
+	}
+}
+
+// writeFunnels writes a line for each rule: how many events are left behind each stage.
+func writeFunnels(w io.Writer, p palette, s *engine.Summary) {
+	t := table{head: []string{"rule", "seen", "visible", "keyed", "opened"}}
+	for _, r := range s.Rules {
+		if r.Skipped != "" {
+			continue
+		}
+		for _, e := range r.Ended {
+			t.head = append(t.head, e.Name)
+		}
+		break
+	}
+	t.head = append(t.head, "open", "matched", "timeouts", "suppressed", "alerts", "taken by step")
+	for i := range s.Rules {
+		r := &s.Rules[i]
+		if r.Skipped != "" {
+			continue
+		}
+		row := []string{r.ID, count(r.Seen), count(r.Visible), count(r.Keyed), count(r.Opened)}
+		for _, e := range r.Ended {
+			row = append(row, count(e.N))
+		}
+		var steps []string
+		for _, c := range r.Taken {
+			steps = append(steps, c.Name+" "+count(c.N))
+		}
+		row = append(row, count(uint64(r.Open)), count(r.Matched), count(r.Timeouts), count(r.Suppressed), count(r.Alerts),
+			strings.Join(steps, ", "))
+		t.add(row...)
+	}
+	if len(t.rows) > 0 {
+		t.write(w, p, "")
+	}
+}
+
+// notesOf says what a reader of the summary should not overlook.
+func notesOf(s *engine.Summary) []string {
+	var notes []string
+	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	for i := range s.Streams {
+		st := &s.Streams[i]
+		if st.Events == 0 && bad(st) == 0 {
+			note("%s: no events were read", st.Name)
+		}
+		if st.Late > 0 {
+			note("%s: %s came too late and were left out; --lateness %s would have taken all", st.Name,
+				plural(int(st.Late), "event"), cep.FormatDuration(roundUp(st.Behind)))
+		}
+		if st.Future > 0 {
+			note("%s: %s lay so far ahead of all others that their clock must be broken, and were left out (--max-ahead)",
+				st.Name, plural(int(st.Future), "event"))
+		}
+		for _, kind := range slices.Sorted(maps.Keys(st.Bad)) {
+			note("%s: %s refused: %s", st.Name, plural(int(st.Bad[kind]), "record"), kind)
+		}
+		if st.FirstBad != "" {
+			note("%s: the first of them: %s", st.Name, st.FirstBad)
+		}
+	}
+	for i := range s.Rules {
+		r := &s.Rules[i]
+		if r.Skipped != "" {
+			note("%s was not run: %s", r.ID, r.Skipped)
+		}
+		if r.Disabled != "" {
+			note("%s was stopped: %s; please report this", r.ID, r.Disabled)
+		}
+		if r.Errors > 0 {
+			note("%s: %s (counted as false), for instance: %s", r.ID, plural(int(r.Errors), "evaluation error"), r.LastError)
+		}
+		if r.NoKey > 0 && r.Keyed == 0 {
+			note("%s: no visible event has its key; are the fields of `by` spelt as in the events?", r.ID)
+		}
+		if r.TooManyKeys > 0 {
+			note("%s: %s had more than 64 keys and were left out", r.ID, plural(int(r.TooManyKeys), "event"))
+		}
+		if r.Refused > 0 {
+			note("%s: %s refused at limits.starts_per_key", r.ID, plural(int(r.Refused), "start"))
+		}
+		if r.TooLong > 0 {
+			note("%s: %s ended at limits.events_per_match", r.ID, plural(int(r.TooLong), "candidate"))
+		}
+	}
+	return notes
+}
+
+// roundUp rounds a lateness up to what people would write.
+func roundUp(d cep.Duration) cep.Duration {
+	unit := cep.Duration(cep.Second)
+	switch {
+	case d > cep.Duration(2*cep.Hour):
+		unit = cep.Duration(cep.Hour)
+	case d > cep.Duration(2*cep.Minute):
+		unit = cep.Duration(cep.Minute)
+	}
+	return (d + unit - 1) / unit * unit
+}
+
+// bad is the number of records of a stream that are no events.
+func bad(s *engine.StreamSummary) uint64 {
+	var n uint64
+	for _, c := range s.Bad {
+		n += c
+	}
+	return n
+}
+
+func count(n uint64) string { return thousands(int64(n)) }
