@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"strings"
 	"unsafe"
 
 	"github.com/cepd/cepd/cep"
@@ -132,11 +133,11 @@ func (b *builder) finish(ev *cep.Event) error {
 		ev.Time = t
 		return nil
 	}
-	names := b.plan.times[0].name
-	for _, f := range b.plan.times[1:] {
-		names += ", " + f.name
+	names := make([]string, len(b.plan.times))
+	for i, f := range b.plan.times {
+		names[i] = f.name
 	}
-	return &Error{NoTime, -1, "the event has no field " + names}
+	return &Error{NoTime, -1, "the event has no field " + strings.Join(names, ", ")}
 }
 
 // number makes a value of a number's text, which is one by JSON's grammar.

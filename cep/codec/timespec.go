@@ -3,6 +3,7 @@ package codec
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -70,10 +71,8 @@ func ParseTime(fields ...string) (TimeSpec, error) {
 func parseTimeField(text string) (timeField, error) {
 	name, layout, given := strings.Cut(text, ",")
 	f := timeField{name: name, path: strings.Split(name, ".")}
-	for _, seg := range f.path {
-		if seg == "" {
-			return f, errors.New("no field before the comma: write FIELD[,LAYOUT]")
-		}
+	if slices.Contains(f.path, "") {
+		return f, errors.New("no field before the comma: write FIELD[,LAYOUT]")
 	}
 	if !given {
 		return f, nil
@@ -85,8 +84,8 @@ func parseTimeField(text string) (timeField, error) {
 	f.unit, f.loc = unitLayout, nil
 	if i := strings.LastIndexByte(layout, ','); i >= 0 {
 		// What follows the comma is a zone, or the decimals of a layout such as 15:04:05,000.
-		switch zone := layout[i+1:]; {
-		case zone == "" || zone == "Local": // "Local" would be another time on another machine
+		switch zone := layout[i+1:]; zone {
+		case "", "Local": // "Local" would be another time on another machine
 			return f, fmt.Errorf("zone %q: write UTC or a name such as Europe/Berlin", zone)
 		default:
 			if loc, err := time.LoadLocation(zone); err == nil {

@@ -339,8 +339,7 @@ func TestTooLarge(t *testing.T) {
 		var got []string
 		for {
 			rec, err := r.Next(context.Background())
-			var bad *source.RecordError
-			if errors.As(err, &bad) {
+			if bad, ok := errors.AsType[*source.RecordError](err); ok {
 				if !errors.Is(err, source.ErrTooLarge) || bad.Position.Partition != r.Partition() {
 					t.Errorf("%s: %v", test.name, err)
 				}
