@@ -14,7 +14,7 @@ import (
 // call resolves name(args).
 func (r *resolver) call(name string, at span, args []ast.Node) *node {
 	for _, a := range args {
-		at.to = max(at.to, r.span(location(a)).to)
+		at.to = max(at.to, r.span(location(a)).to+1)
 	}
 	switch name {
 	case "now":
@@ -37,7 +37,7 @@ func (r *resolver) call(name string, at span, args []ast.Node) *node {
 	nodes := make([]*node, len(args))
 	for i, a := range args {
 		nodes[i] = r.node(a)
-		at.to = max(at.to, nodes[i].at.to)
+		at.to = max(at.to, nodes[i].at.to+1)
 	}
 	if f.resolve != nil {
 		return f.resolve(r, f, nodes, at)
@@ -365,12 +365,12 @@ func (r *resolver) predicate(name string, p *predicateForm, at span, args []ast.
 	if len(args) > 2 {
 		n.args[2] = r.value(args[2])
 		if name == "sortBy" && (n.args[2].op != opConst || !slices.Contains([]string{"asc", "desc"}, n.args[2].value.AsString())) {
-			return r.fail(n.args[2].at, codeType, `write "asc" or "desc"`, "the order of sortBy is a constant")
+			return r.fail(n.args[2].at, codeType, `write "asc" or "desc"`, "the order of sortBy is one of the constants asc and desc")
 		}
 	}
 	for _, a := range n.args {
 		if a != nil {
-			n.at.to = max(n.at.to, a.at.to)
+			n.at.to = max(n.at.to, a.at.to+1)
 		}
 	}
 	if list.kind == takensKind {

@@ -46,7 +46,7 @@ func (n *node) framed() bool {
 	framed := false
 	n.walk(func(m *node) bool {
 		switch m.op {
-		case opPredicate, opLet, opTakens:
+		case opPredicate, opLet, opTakens, opArray, opObject:
 			framed = true
 		case opSlice, opAt:
 			framed = framed || m.args[0].kind == takensKind
@@ -161,7 +161,7 @@ func compileValue(n *node) valueFunc {
 				}
 				l[i] = v
 			}
-			return cep.List(l), nil
+			return cep.List(l), f.weigh(cep.List(l))
 		}
 	case opObject:
 		elements, names := compileValues(n.args), n.names
@@ -174,7 +174,7 @@ func compileValue(n *node) valueFunc {
 				}
 				m[i] = cep.Member{Name: names[i], Value: v}
 			}
-			return cep.Object(m), nil
+			return cep.Object(m), f.weigh(cep.Object(m))
 		}
 	case opCall:
 		return compileCall(n)
@@ -525,6 +525,9 @@ func compileCall(n *node) valueFunc {
 			}
 			v, err := call(f.values[at:])
 			f.values = f.values[:at]
+			if err == nil {
+				err = f.weigh(v)
+			}
 			return v, err
 		}
 	}

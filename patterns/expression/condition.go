@@ -3,6 +3,7 @@ package expression
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"regexp"
 	"strings"
 
@@ -190,34 +191,56 @@ func compileAbsence(n *node, present bool) conditionFunc {
 	}
 }
 
+// field returns the place of a field in an event, so that what is looked at is not copied first.
+func field(s *cep.Scope, slot int) *cep.Value {
+	if values := s.Event.Values; slot < len(values) {
+		return &values[slot]
+	}
+	return &noValue
+}
+
+// noValue is the field that an event does not have. It is never written.
+var noValue cep.Value
+
+// exactInts bounds the ints that are floats as well: with them an int and a float compare as floats.
+const exactInts = 1 << 53
+
 // compileFieldCompare is the comparison that rules consist of: a field with a constant. It is nil for constants that
 // need the general way.
 func compileFieldCompare(slot int, o order, constant cep.Value) conditionFunc {
+	unequal := o == orders["!="]
 	switch constant.Kind() {
 	case cep.KindString:
 		text := constant.AsString()
 		switch o {
 		case orders["=="]:
 			return func(s *cep.Scope, _ *frame) (bool, error) {
-				v := s.Event.Value(slot)
+				v := field(s, slot)
 				return v.Kind() == cep.KindString && v.AsString() == text, nil
 			}
 		case orders["!="]:
 			return func(s *cep.Scope, _ *frame) (bool, error) {
-				v := s.Event.Value(slot)
+				v := field(s, slot)
 				return v.Kind() != cep.KindString || v.AsString() != text, nil
 			}
 		}
-	case cep.KindInt:
-		number := constant.AsInt()
-		unequal := o == orders["!="]
+	case cep.KindInt, cep.KindFloat:
+		number, float := constant.AsInt(), constant.AsFloat()
+		if constant.Kind() == cep.KindFloat {
+			if float != math.Trunc(float) || math.Abs(float) >= exactInts {
+				return nil
+			}
+			number = int64(float)
+		} else if number <= -exactInts || number >= exactInts {
+			return nil
+		}
 		return func(s *cep.Scope, _ *frame) (bool, error) {
-			switch v := s.Event.Value(slot); v.Kind() {
+			switch v := field(s, slot); v.Kind() {
 			case cep.KindInt:
 				return o.holds(cmp.Compare(v.AsInt(), number)), nil
 			case cep.KindFloat:
-				if c, ok := cep.Compare(v, constant); ok {
-					return o.holds(c), nil
+				if f := v.AsFloat(); f == f {
+					return o.holds(cmp.Compare(f, float)), nil
 				}
 			default:
 			}
@@ -227,7 +250,7 @@ func compileFieldCompare(slot int, o order, constant cep.Value) conditionFunc {
 		if o == orders["=="] {
 			want := constant.AsBool()
 			return func(s *cep.Scope, _ *frame) (bool, error) {
-				v := s.Event.Value(slot)
+				v := field(s, slot)
 				return v.Kind() == cep.KindBool && v.AsBool() == want, nil
 			}
 		}
@@ -278,7 +301,7 @@ func constantTexts(l []cep.Value) []string {
 
 func compileFieldIn(slot int, texts []string) conditionFunc {
 	return func(s *cep.Scope, _ *frame) (bool, error) {
-		v := s.Event.Value(slot)
+		v := field(s, slot)
 		if v.Kind() != cep.KindString {
 			return false, nil
 		}

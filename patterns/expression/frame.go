@@ -45,3 +45,28 @@ func (f *frame) release() {
 		frames.Put(f)
 	}
 }
+
+// weigh counts what a list or object holds, all the way down, as work: lists that share their elements take no room
+// while they are made, and much where they are compared or written out.
+func (f *frame) weigh(v cep.Value) error {
+	f.work++
+	switch v.Kind() {
+	case cep.KindList:
+		for _, e := range v.AsList() {
+			if err := f.weigh(e); err != nil {
+				return err
+			}
+		}
+	case cep.KindObject:
+		for _, m := range v.AsObject() {
+			if err := f.weigh(m.Value); err != nil {
+				return err
+			}
+		}
+	default:
+	}
+	if f.work > maxWork {
+		return errWork
+	}
+	return nil
+}

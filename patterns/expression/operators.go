@@ -2,6 +2,7 @@ package expression
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/expr-lang/expr/ast"
@@ -76,7 +77,17 @@ func comparesTo(operator string) bool {
 // join flattens a and b and c into one node, which tests its parts in their order.
 func (r *resolver) join(o op, n *ast.BinaryNode) *node {
 	j := &node{op: o, kind: boolKind, at: r.span(n.Location())}
-	for _, side := range []ast.Node{n.Left, n.Right} {
+	// A chain leans to the left; it is no nesting, so it is not followed by recursion.
+	sides := []ast.Node{n.Right}
+	left := n.Left
+	for {
+		b, ok := left.(*ast.BinaryNode)
+		if !ok || b.Operator != n.Operator {
+			break
+		}
+		sides, left = append(sides, b.Right), b.Left
+	}
+	for _, side := range slices.Backward(append(sides, left)) {
 		c := r.condition(side)
 		j.at.from, j.at.to = min(j.at.from, c.at.from), max(j.at.to, c.at.to)
 		if c.op == o {

@@ -237,7 +237,7 @@ func compileMap(n *node) valueFunc {
 		}
 		l.leave(f)
 		if !sorted {
-			return cep.List(results), nil
+			return cep.List(results), f.weigh(cep.List(results))
 		}
 		elements := slices.Clone(l.values)
 		return cep.List(elements), sortBy(elements, results, down)
@@ -313,7 +313,10 @@ func compileReduce(n *node) valueFunc {
 				continue
 			}
 			f.elements[scope].accumulator = accumulator
-			if accumulator, err = body(s, f); err != nil {
+			if accumulator, err = body(s, f); err == nil {
+				err = f.weigh(accumulator)
+			}
+			if err != nil {
 				return cep.Value{}, err
 			}
 		}

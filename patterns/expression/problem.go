@@ -101,9 +101,9 @@ type span struct {
 	from, to int
 }
 
-// nearest returns the candidate that a writer of name most likely meant, "" where none is close: at most a third of the
+// Nearest returns the candidate that a writer of name most likely meant, "" where none is close: at most a third of the
 // letters differ.
-func nearest(name string, candidates []string) string {
+func Nearest(name string, candidates []string) string {
 	best, distance := "", max(len(name)/3, 1)+1
 	for _, c := range candidates {
 		if d := editDistance(strings.ToLower(name), strings.ToLower(c)); c != name && d < distance {
@@ -139,7 +139,7 @@ func editDistance(a, b string) int {
 
 // didYouMean formats the nearest candidate as a hint.
 func didYouMean(name string, candidates []string) string {
-	if c := nearest(name, candidates); c != "" {
+	if c := Nearest(name, candidates); c != "" {
 		return fmt.Sprintf("did you mean %q?", c)
 	}
 	return ""

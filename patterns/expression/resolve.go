@@ -122,7 +122,7 @@ func (r *resolver) node(n ast.Node) *node {
 		a := &node{op: opArray, kind: listKind, at: at}
 		for _, m := range n.Nodes {
 			a.args = append(a.args, r.value(m))
-			a.at.to = max(a.at.to, a.args[len(a.args)-1].at.to)
+			a.at.to = max(a.at.to, a.args[len(a.args)-1].at.to+1)
 		}
 		return r.fold(a)
 	case *ast.MapNode:
@@ -318,7 +318,7 @@ func (r *resolver) dollar(name string, at span) *node {
 	known = slices.AppendSeq(known, maps.Keys(p.Macros))
 	slices.Sort(known)
 	hint := ""
-	if c := nearest(bare, known); c != "" {
+	if c := Nearest(bare, known); c != "" {
 		hint = `did you mean "$` + c + `"?`
 	} else if slices.Contains(p.Key, bare) {
 		hint = "write $key." + bare
@@ -410,6 +410,7 @@ func (r *resolver) pointer(name string, at span) *node {
 	}
 	i := len(r.scopes) - 1
 	s := r.scopes[i]
+	at.to += len([]rune(name))
 	switch name {
 	case "":
 		return &node{op: opPointer, kind: s.element, at: at, index: i, origin: s.origin}
@@ -433,8 +434,9 @@ func (r *resolver) member(n *ast.MemberNode) *node {
 	object := r.node(n.Node)
 	at.from = min(at.from, object.at.from)
 	name, named := n.Property.(*ast.StringNode)
-	if named {
-		at.to = max(at.to, r.span(name.Location()).to)
+	at.to = max(at.to, r.span(location(n.Property)).to)
+	if !named {
+		at.to++
 	}
 	switch object.kind {
 	case takensKind:
@@ -502,7 +504,6 @@ func (r *resolver) keyPart(n *ast.MemberNode, at span) *node {
 // at resolves list[i] of taken events.
 func (r *resolver) at(list *node, property ast.Node, at span) *node {
 	i := r.value(property)
-	at.to = max(at.to, i.at.to+1)
 	if i.kind != anyKind && i.kind != numberKind {
 		return r.fail(i.at, codeType, "", "a position in a list is a number, this is %s", i.kind)
 	}
@@ -512,7 +513,6 @@ func (r *resolver) at(list *node, property ast.Node, at span) *node {
 // index resolves a member or element of a value.
 func (r *resolver) index(object *node, property ast.Node, at span) *node {
 	i := r.value(property)
-	at.to = max(at.to, i.at.to)
 	switch object.kind {
 	case anyKind, listKind, objectKind:
 	case stringKind:
@@ -565,7 +565,7 @@ func (r *resolver) object(n *ast.MapNode, at span) *node {
 		o.names = append(o.names, key.Value)
 		v := r.value(pair.Value)
 		o.args = append(o.args, v)
-		o.at.to = max(o.at.to, v.at.to)
+		o.at.to = max(o.at.to, v.at.to+1)
 	}
 	return o
 }
