@@ -1,6 +1,7 @@
 package spectest
 
 import (
+	"math"
 	"slices"
 
 	"github.com/cepd/cepd/cep"
@@ -160,6 +161,20 @@ func drawInput(draw source, n int) oracle.Input {
 			return cep.String([]string{"x", "x", "y"}[draw(3)])
 		}
 	}
+	number := func() cep.Value {
+		switch n := draw(16); n {
+		case 10:
+			return cep.Value{}
+		case 11:
+			return cep.Float(1.5)
+		case 12:
+			return cep.String("many")
+		case 13:
+			return cep.Int(math.MaxInt64)
+		default:
+			return cep.Int(int64(n % 10))
+		}
+	}
 	now, seq := cep.Second, uint64(0)
 	for range n {
 		now += cep.Time(draw.among(0, 1, 1, 2)) * cep.Second
@@ -175,7 +190,7 @@ func drawInput(draw source, n int) oracle.Input {
 		}
 		in.Entries = append(in.Entries, oracle.Entry{Event: &cep.Event{
 			Time: now, Seq: seq, Position: cep.Position{Partition: p, Offset: int64(seq)},
-			Values: []cep.Value{cep.String("abc"[draw(3):][:1]), cep.Int(int64(draw(10))), key(), key()},
+			Values: []cep.Value{cep.String("abc"[draw(3):][:1]), number(), key(), key()},
 		}})
 	}
 	for range draw(8) {

@@ -3,8 +3,12 @@ package spectest
 import (
 	"fmt"
 	"os"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cepd/cepd/cep"
@@ -45,42 +49,73 @@ func TestExhaustive(t *testing.T) {
 			streams[2*letters+map[bool]int{true: 1}[ties]] = allStreams(min(letters+1, 3), ties)
 		}
 	}
-	patternsRun, streamsRun, matches := 0, 0, 0
-	enumerate(most, func(elements []shapeElement, letters int) {
-		patternsRun++
-		for variant := range 2 {
-			s := &shape{elements: elements, hides: -1}
-			if variant == 1 {
-				s.within, s.timeouts = 3, true
-				for i := range s.elements { // at the end the window of the rule counts instead
-					if s.elements[i].absent && s.elements[i].link != nfa.NoLink {
-						s.elements[i].span = 0
+	var all []drawn
+	enumerate(most, func(elements []shapeElement, letters int) { all = append(all, drawn{elements, letters}) })
+	var runs, matches atomic.Int64
+	var workers sync.WaitGroup
+	n := runtime.GOMAXPROCS(0)
+	for w := range n {
+		workers.Go(func() {
+			for i := w; i < len(all) && !t.Failed(); i += n {
+				for variant := range 2 {
+					s := all[i].variant(i, variant)
+					if !s.admitted() {
+						continue
 					}
+					r, m, err := exhaust(s, streams[2*all[i].letters+variant])
+					if err != nil {
+						t.Error(err)
+					}
+					runs.Add(int64(r))
+					matches.Add(int64(m))
 				}
 			}
-			selectionOf(s, 2*patternsRun+variant)
-			if !s.admitted() {
-				continue
-			}
-			r, memo, err := s.rule()
-			if err != nil {
-				t.Fatalf("%v: %v", s, err)
-			}
-			for _, in := range streams[2*letters+variant] {
-				streamsRun++
-				want := oracle.Run(r, in)
-				got := drive(r, memo, in)
-				matches += len(want.Matches)
-				if !same(got, want) {
-					t.Fatalf("%v on %s\nmachine:\n%s\noracle:\n%s\n%v", s, letterString(in), Digest(got), Digest(want), r.Program)
-				}
+		})
+	}
+	workers.Wait()
+	t.Logf("%d patterns of up to %d operators, %d runs over streams of %d events, %d matches", len(all), most, runs.Load(), streamLength, matches.Load())
+	if matches.Load() == 0 {
+		t.Error("nothing was found")
+	}
+}
+
+// drawn are the elements of an enumerated pattern, and the number of letters that they name.
+type drawn struct {
+	elements []shapeElement
+	letters  int
+}
+
+// variant makes the i-th pattern a rule: without a window, or with one, which then counts at the end, and timeouts.
+func (d drawn) variant(i, variant int) *shape {
+	s := &shape{elements: slices.Clone(d.elements), hides: -1}
+	if variant == 1 {
+		s.within, s.timeouts = 3, true
+		for i := range s.elements {
+			if s.elements[i].absent && s.elements[i].link != nfa.NoLink {
+				s.elements[i].span = 0
 			}
 		}
-	})
-	t.Logf("%d patterns of up to %d operators, %d runs over streams of %d events, %d matches", patternsRun, most, streamsRun, streamLength, matches)
-	if patternsRun == 0 || matches == 0 {
-		t.Error("nothing was run")
 	}
+	selectionOf(s, 2*i+variant)
+	return s
+}
+
+// exhaust holds the machine against the oracle on all the streams, and counts the runs and the matches.
+func exhaust(s *shape, streams []oracle.Input) (runs, matches int, _ error) {
+	r, memo, err := s.rule()
+	if err != nil {
+		return 0, 0, fmt.Errorf("%v: %w", s, err)
+	}
+	for _, in := range streams {
+		want := oracle.Run(r, in)
+		got := drive(r, memo, in)
+		runs++
+		matches += len(want.Matches)
+		if !same(got, want) {
+			return runs, matches, fmt.Errorf("%v on %s\nmachine:\n%s\noracle:\n%s\n%v", s, letterString(in), Digest(got), Digest(want), r.Program)
+		}
+	}
+	return runs, matches, nil
 }
 
 // selectionOf gives the shape the n-th of the ways to select.
@@ -237,7 +272,7 @@ func drive(r *patterns.Rule, memo int, in oracle.Input) oracle.Output {
 
 // same is Digest(a) == Digest(b), without the texts.
 func same(a, b oracle.Output) bool {
-	if len(a.Matches) != len(b.Matches) || a.Refused != b.Refused || fmt.Sprint(a.Open) != fmt.Sprint(b.Open) {
+	if len(a.Matches) != len(b.Matches) || a.Refused != b.Refused || !slices.Equal(a.Open, b.Open) {
 		return false
 	}
 	for i, m := range a.Matches {

@@ -55,10 +55,44 @@ const (
 	differs             // n is not the first n that ref took
 	afterSame           // prev.l == l
 	afterLess           // prev.n < n, or no prev
+	aboveMax            // n > the greatest n of ref, or it took none
+	belowMin            // n < the least n of ref, or it took none
+	distinct            // less than 2 different n in ref
+	asFirst             // n is that of the first event of ref, or it took nothing
+	notLast             // n is not that of the last event of ref
+	few                 // less than 3 events were taken
+	inKey               // n is even, or the key is "x"
 	conditions
 )
 
-var conditionNames = [...]string{"", "rising", "counted", "summed", "differs", "afterSame", "afterLess"}
+var conditionNames = [...]string{
+	"", "rising", "counted", "summed", "differs", "afterSame", "afterLess", "aboveMax", "belowMin", "distinct", "asFirst",
+	"notLast", "few", "inKey",
+}
+
+// aggregate is the aggregate that a condition asks for; false where it asks for none.
+func (c condition) aggregate(ref int) (cep.Aggregate, bool) {
+	g := cep.Aggregate{Step: ref, Slot: slotN}
+	switch c {
+	case summed:
+		g.Kind = cep.AggregateSum
+	case aboveMax:
+		g.Kind = cep.AggregateMax
+	case belowMin:
+		g.Kind = cep.AggregateMin
+	case distinct:
+		g.Kind = cep.AggregateDistinct
+	case counted:
+		g.Kind, g.Slot = cep.AggregateCount, -1
+	case asFirst:
+		g.Kind, g.Slot = cep.AggregateFirst, -1
+	case notLast:
+		g.Kind, g.Slot = cep.AggregateLast, -1
+	default:
+		return g, false
+	}
+	return g, true
+}
 
 // The slots of a shape's events.
 const (
@@ -183,8 +217,8 @@ func (s *shape) rule() (*patterns.Rule, int, error) {
 		p.PrevReach = span(24 * 3600)
 	}
 	for i, e := range s.elements {
-		if e.condition == summed {
-			r.Aggregates = append(r.Aggregates, cep.Aggregate{Kind: cep.AggregateSum, Step: e.ref, Slot: slotN})
+		if g, ok := e.condition.aggregate(e.ref); ok {
+			r.Aggregates = append(r.Aggregates, g)
 		}
 		name := fmt.Sprintf("e%d", i)
 		r.Names = append(r.Names, name)
@@ -266,47 +300,63 @@ func (e shapeElement) where(own, sum int) *expression.Expr {
 			return fits(sc), nil
 		}}
 	}
-	ask := func(sc *cep.Scope) (bool, error) {
-		n := sc.Event.Value(slotN)
-		took := 0
-		if sc.History != nil {
-			took = sc.History.Len(e.ref)
-		}
-		switch e.condition {
-		case rising:
-			if took == 0 {
-				return true, nil
-			}
-			c, ok := cep.Compare(n, sc.History.At(e.ref, took-1).Value(slotN))
-			return ok && c > 0, nil
-		case counted:
-			return took < 2, nil
-		case summed:
-			total := int64(0)
-			if sc.History != nil {
-				v, err := sc.History.Aggregate(sum)
-				if err != nil {
-					return false, err
-				}
-				total = v.AsInt()
-			}
-			return total+n.AsInt() <= 6, nil
-		case differs:
-			return took == 0 || !cep.Equal(n, sc.History.At(e.ref, 0).Value(slotN)), nil
-		case afterSame:
-			return sc.Prev != nil && cep.Equal(sc.Prev.Value(slotL), sc.Event.Value(slotL)), nil
-		default:
-			if sc.Prev == nil {
-				return true, nil
-			}
-			c, ok := cep.Compare(sc.Prev.Value(slotN), n)
-			return ok && c < 0, nil
-		}
-	}
 	return &expression.Expr{Text: text, Canonical: text, Slots: []int{slotL, slotN}, Test: func(sc *cep.Scope) (bool, error) {
 		if !fits(sc) {
 			return false, nil
 		}
-		return ask(sc)
+		return e.asks(sc, sum)
 	}}
+}
+
+// keyX is the key "x".
+var keyX, _ = cep.KeyOf(cep.String("x"))
+
+// asks is the condition beside the letter; aggregate is the index of the one that it asks for.
+func (e shapeElement) asks(sc *cep.Scope, aggregate int) (bool, error) {
+	n, h := sc.Event.Value(slotN), sc.History
+	took := 0
+	if h != nil {
+		took = h.Len(e.ref)
+	}
+	switch e.condition {
+	case afterSame:
+		return sc.Prev != nil && cep.Equal(sc.Prev.Value(slotL), sc.Event.Value(slotL)), nil
+	case afterLess:
+		if sc.Prev == nil {
+			return true, nil
+		}
+		c, ok := cep.Compare(sc.Prev.Value(slotN), n)
+		return ok && c < 0, nil
+	case inKey:
+		return n.AsInt()%2 == 0 || sc.Key == keyX, nil
+	}
+	if took == 0 { // what follows asks what ref took, or how much there is
+		return true, nil
+	}
+	switch e.condition {
+	case rising:
+		c, ok := cep.Compare(n, h.At(e.ref, took-1).Value(slotN))
+		return ok && c > 0, nil
+	case differs:
+		return !cep.Equal(n, h.At(e.ref, 0).Value(slotN)), nil
+	case few:
+		return h.Total() < 3 && h.Nth(0).Time() <= sc.Event.Time, nil
+	case asFirst:
+		return cep.Equal(n, h.AggregateEvent(aggregate).Value(slotN)), nil
+	case notLast:
+		return !cep.Equal(n, h.AggregateEvent(aggregate).Value(slotN)), nil
+	}
+	v, err := h.Aggregate(aggregate)
+	if err != nil {
+		return false, err
+	}
+	switch e.condition {
+	case summed:
+		return v.AsFloat()+n.AsFloat() <= 6, nil
+	case aboveMax, belowMin:
+		c, ok := cep.Compare(n, v)
+		return v.IsMissing() || ok && (c > 0) == (e.condition == aboveMax), nil
+	default: // counted, distinct
+		return v.AsInt() < 2, nil
+	}
 }
