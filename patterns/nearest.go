@@ -4,6 +4,9 @@ import "strings"
 
 // nearest returns the word that somebody most likely meant, "" where none is close: at most a third of the letters differ.
 func nearest(word string, words []string) string {
+	if len(word) > maxName {
+		return "" // nobody means a word of that length, and the table of distances grows with the square
+	}
 	best, least := "", max(len(word)/3, 1)+1
 	for _, w := range words {
 		if d := distance(strings.ToLower(word), strings.ToLower(w)); w != word && d < least {
@@ -16,9 +19,6 @@ func nearest(word string, words []string) string {
 // distance is the number of letters to insert, drop, change or swap with their neighbour to get from a to b.
 func distance(a, b string) int {
 	s, t := []rune(a), []rune(b)
-	if len(s) > maxName || len(t) > maxName {
-		return maxName // nobody means a word of that length, and the table grows with the square
-	}
 	older, old, row := make([]int, len(t)+1), make([]int, len(t)+1), make([]int, len(t)+1)
 	for j := range old {
 		old[j] = j
