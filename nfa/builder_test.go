@@ -75,11 +75,12 @@ func sequence(t testing.TB, text string) *builder {
 			case '{':
 				in, after, _ := strings.Cut(rest[1:], "}")
 				from, to, ranged := strings.Cut(in, ",")
-				fmt.Sscan(from, &e.Min)
+				scan(from, &e.Min)
 				e.Max = e.Min
-				if ranged {
+				if ranged && to == "" {
 					e.Max = -1
-					fmt.Sscan(to, &e.Max)
+				} else if ranged {
+					scan(to, &e.Max)
 				}
 				rest = after
 			default:
@@ -91,6 +92,13 @@ func sequence(t testing.TB, text string) *builder {
 		b.Elements = append(b.Elements, e)
 	}
 	return b
+}
+
+// scan reads a number; the texts are written here, so a mistake in them is one in the test.
+func scan(text string, to any) {
+	if _, err := fmt.Sscan(text, to); err != nil {
+		panic(fmt.Sprintf("%q: %v", text, err))
+	}
 }
 
 func (b *builder) compile(t testing.TB) *Program {
@@ -112,7 +120,7 @@ func stream(text string) []*cep.Event {
 		word, at, timed := strings.Cut(word, "@")
 		if timed {
 			var s float64
-			fmt.Sscan(at, &s)
+			scan(at, &s)
 			now = cep.Time(s * float64(cep.Second))
 		} else if i > 0 {
 			now += cep.Second
@@ -121,7 +129,7 @@ func stream(text string) []*cep.Event {
 		ev.Values = []cep.Value{cep.String(word)}
 		if valued {
 			var v float64
-			fmt.Sscan(value, &v)
+			scan(value, &v)
 			x := cep.Float(v)
 			if v == float64(int64(v)) {
 				x = cep.Int(int64(v))

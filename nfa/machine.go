@@ -26,6 +26,7 @@ type Machine struct {
 	counters  Counters
 	out       []cep.Match
 	handed    []cep.Match // what the last call of Matches returned
+	furthest  *furthest   // nil: nobody asks
 
 	// What follows is scratch space of one event, or of one moment of one key.
 

@@ -41,7 +41,7 @@ func (p *Program) String() string {
 		}
 		b.WriteByte('\n')
 	}
-	fmt.Fprintf(&b, "facts%s\n", p.Facts().words())
+	fmt.Fprintf(&b, "facts %s\n", p.Facts().words())
 	return b.String()
 }
 
@@ -122,17 +122,17 @@ func (e *element) words(p *Program) string {
 func (p *Program) exits(exits []exit) string {
 	var words []string
 	for _, x := range exits {
-		s := fmt.Sprint(x.pc)
+		way := []string{fmt.Sprint(x.pc)}
 		for a := x.absent; a != 0; a &= a - 1 {
-			s += " without " + p.name(&p.elements[bits.TrailingZeros64(a)])
+			way = append(way, p.name(&p.elements[bits.TrailingZeros64(a)]))
 		}
-		words = append(words, s)
+		words = append(words, strings.Join(way, " without "))
 	}
 	return strings.Join(words, ", ")
 }
 
 func (f Facts) words() string {
-	s := ""
+	var words []string
 	for _, x := range []struct {
 		holds bool
 		word  string
@@ -149,8 +149,8 @@ func (f Facts) words() string {
 		{f.Timed, "timed"},
 	} {
 		if x.holds {
-			s += " " + x.word
+			words = append(words, x.word)
 		}
 	}
-	return s
+	return strings.Join(words, " ")
 }

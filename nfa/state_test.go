@@ -459,3 +459,27 @@ func TestQueue(t *testing.T) {
 		}
 	})
 }
+
+// TestFurthest: what the furthest run waited for.
+func TestFurthest(t *testing.T) {
+	for _, c := range []struct {
+		text, events string
+		want         Progress
+		none         bool
+	}{
+		{text: "a{5} >>b", events: "x b", none: true},
+		{text: "a{5} >>b", events: "a a x a a b", want: Progress{Name: 0, Taken: 4, Total: 4}},
+		{text: "a{2,} >>b", events: "a a a a", want: Progress{Name: 1, Total: 2}},
+		{text: "a >>b{3,} >>c", events: "a b a b", want: Progress{Name: 1, Taken: 2, Total: 3}},
+		{text: "a >>b !>x", events: "a b", want: Progress{Name: 2, Total: 2}},
+	} {
+		m := NewMachine(sequence(t, c.text).compile(t), nil)
+		m.TrackFurthest()
+		for _, ev := range stream(c.events) {
+			m.Event(nil, ev, all)
+		}
+		if got, ok := m.Furthest(); ok == c.none || got != c.want {
+			t.Errorf("%s on %s: %+v %v, want %+v", c.text, c.events, got, ok, c.want)
+		}
+	}
+}

@@ -201,6 +201,9 @@ func (m *Machine) rest(s *start, t run) {
 		m.counters.TooLong++
 		return
 	}
+	if m.furthest != nil {
+		m.furthest.consider(m.program, &t)
+	}
 	m.fresh = append(m.fresh, t)
 	if e := m.program.code[t.pc].element; e != nil {
 		if t.n > 1 {

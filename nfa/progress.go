@@ -1,0 +1,52 @@
+package nfa
+
+// Progress says how far a run came.
+type Progress struct {
+	// Name is what the run waits for: a step, or an absence at the end that has to hold.
+	Name int
+	// Taken is how many events it has taken for that name, which is then a loop; Total is all that it has taken.
+	Taken, Total int
+}
+
+// TrackFurthest makes the machine remember the run that came furthest. It is for tests of rules, which want to say what was
+// missing; it costs a little for each run and is no part of snapshots.
+func (m *Machine) TrackFurthest() { m.furthest = &furthest{} }
+
+// Furthest returns how far the run came that came furthest: that waits for the last element, of those the one that took
+// most events for it, then the earliest. ok is false if there was no run, or nobody tracks.
+func (m *Machine) Furthest() (_ Progress, ok bool) {
+	if m.furthest == nil || m.furthest.run.node == nil {
+		return Progress{}, false
+	}
+	t := m.furthest.run
+	p := Progress{Name: -1, Total: int(t.node.length)}
+	if e := m.program.code[t.pc].element; e != nil {
+		p.Name, p.Taken = e.Name, m.furthest.taken
+		return p, true
+	}
+	for i := range m.program.elements {
+		if e := &m.program.elements[i]; t.absent&e.bit != 0 {
+			p.Name = e.Name
+			break
+		}
+	}
+	return p, true
+}
+
+type furthest struct {
+	run   run
+	taken int
+}
+
+// consider compares a new run with the furthest.
+func (f *furthest) consider(p *Program, t *run) {
+	taken := 0
+	if e := p.code[t.pc].element; e != nil && t.n > 1 {
+		for n := t.node; n != nil && n.element == int16(e.index); n = n.up {
+			taken++
+		}
+	}
+	if f.run.node == nil || t.pc > f.run.pc || t.pc == f.run.pc && taken > f.taken {
+		f.run, f.taken = *t, taken
+	}
+}
