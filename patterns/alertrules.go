@@ -9,6 +9,9 @@ import (
 // includeWords are the words of `include_events`, by [Include].
 var includeWords = []string{"ids", "none", "first_last", "all"}
 
+// alertNames are what an alert says as an event of the stream `alerts`, beside its fields (S8).
+var alertNames = []string{"rule", "kind", "severity", "key", "tags"}
+
 // alert checks what the rule's alerts look like.
 func (c *ruleChecker) alert() {
 	a := c.all.alert
@@ -17,6 +20,9 @@ func (c *ruleChecker) alert() {
 	}
 	alert := &c.rule.Alert
 	for _, f := range a.fields {
+		if slices.Contains(alertNames, f.name.value) {
+			c.fail(f.name, codeName, "", "every alert has %q already, so no field can have this name", f.name.value)
+		}
 		if !nameShape.MatchString(f.name.value) {
 			c.fail(f.name, codeName, "letters, digits and _, not beginning with a digit", "%q cannot be the name of an alert field", f.name.value)
 		}

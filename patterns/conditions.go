@@ -124,6 +124,9 @@ func (c *ruleChecker) exceptions() {
 				continue
 			}
 			exception.Steps = append(exception.Steps, i)
+			if n := len(c.elements); n > 1 && c.elements[0] == c.elements[n-1] {
+				exception.Steps = append(exception.Steps, i+1) // the other half of an absence alone
+			}
 		}
 		if x.steps != nil && len(exception.Steps) == 0 {
 			if len(x.steps) == 0 {

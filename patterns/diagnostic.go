@@ -32,8 +32,18 @@ func (d Diagnostic) Error() string {
 	if d.Warning {
 		severity = "warning: "
 	}
-	return fmt.Sprintf("%s: %s%s [%s]", d.Pos, severity, clean(d.Message), d.Code)
+	return fmt.Sprintf("%s: %s%s [%s]", d.Pos, severity, d.words(), d.Code)
 }
+
+// words are the message, with the hint in it where that is but a word.
+func (d Diagnostic) words() string {
+	if d.isNearest() {
+		return clean(d.Message + " (" + d.Hint + ")")
+	}
+	return clean(d.Message)
+}
+
+func (d Diagnostic) isNearest() bool { return strings.HasPrefix(d.Hint, "did you mean ") }
 
 // Diagnostics are all that was found in a set of files, sorted by file, line and column.
 type Diagnostics []Diagnostic
@@ -73,13 +83,13 @@ func (ds Diagnostics) Format(w io.Writer, colour bool) error {
 			severity, c = paint(colourWarning, "warning:")+" ", colourWarning
 		}
 		var b strings.Builder
-		fmt.Fprintf(&b, "%s: %s%s [%s]\n", paint(colourBold, d.Pos.String()), severity, clean(d.Message), d.Code)
+		fmt.Fprintf(&b, "%s: %s%s [%s]\n", paint(colourBold, d.Pos.String()), severity, d.words(), d.Code)
 		if d.Line > 0 {
 			line, mark := d.marked()
 			number := fmt.Sprintf("%3d", d.Line)
 			fmt.Fprintf(&b, "%s | %s\n%s | %s\n", number, line, strings.Repeat(" ", len(number)), paint(c, mark))
 		}
-		if d.Hint != "" {
+		if d.Hint != "" && !d.isNearest() {
 			fmt.Fprintf(&b, "    %s %s\n", paint(colourHint, "hint:"), clean(d.Hint))
 		}
 		if _, err := io.WriteString(w, b.String()); err != nil {
@@ -156,7 +166,7 @@ func (r *report) hush(file string, line int) { r.hushed[Pos{File: file, Line: li
 
 // add takes a diagnostic. Defaults are checked once for each rule that they hold for, but reported once.
 func (r *report) add(d Diagnostic) {
-	d.Length = max(1, d.Length)
+	d.Length, d.Message, d.Hint = max(1, d.Length), shorten(d.Message), shorten(d.Hint)
 	same := d
 	same.Rule = ""
 	if r.seen[same] || r.hushed[Pos{File: d.File, Line: d.Line}] {

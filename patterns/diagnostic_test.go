@@ -108,3 +108,46 @@ func TestEveryCodeHasBadFile(t *testing.T) {
 		}
 	}
 }
+
+// docs/diagnostics.md is made from the codes and the golden files of the bad files.
+func TestDocumentation(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(`# Diagnostics
+
+Every mistake in a rule file is reported with its place, the line, a mark and a code, all mistakes of all files at once.
+The codes are stable: a code that is no longer given is never given another meaning. CEP01xx are about files and rules,
+CEP02xx about expressions. A warning does not keep a rule from running.
+
+This file is made from the code and from patterns/testdata/bad, where each code has a file that earns it:
+` + "`go test ./patterns -update`.\n")
+	for _, c := range Codes() {
+		fmt.Fprintf(&b, "\n## %s%s\n\n%s", c.Code, either(c.Warning, " (warning)", ""), c.Title)
+		if c.Explanation != "" {
+			fmt.Fprintf(&b, " %s", c.Explanation)
+		}
+		example, err := os.ReadFile("testdata/bad/" + c.Code + ".txt")
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "\n\n```\n%s```\n", firstOf(c.Code, string(example)))
+	}
+	golden(t, "../docs/diagnostics.md", b.String())
+}
+
+// firstOf returns the first diagnostic with a code in a golden file.
+func firstOf(code, text string) string {
+	var out strings.Builder
+	inside := false
+	for line := range strings.Lines(text) {
+		if strings.HasSuffix(line, "]\n") && !strings.HasPrefix(line, " ") {
+			if inside {
+				break
+			}
+			inside = strings.HasSuffix(line, "["+code+"]\n")
+		}
+		if inside {
+			out.WriteString(line)
+		}
+	}
+	return out.String()
+}

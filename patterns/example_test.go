@@ -44,8 +44,7 @@ rules:
 `)}}, patterns.Options{})
 	fmt.Print(diagnostics.Error())
 	// Output:
-	// rules/brute.yaml:8:47: a step has no key "tmies" [CEP0103]
+	// rules/brute.yaml:8:47: a step has no key "tmies" (did you mean "times"?) [CEP0103]
 	//   8 |   - {step: fail, where: outcome == "failure", tmies: 5..}
 	//     |                                               ^~~~~
-	//     hint: did you mean "times"?
 }

@@ -1,6 +1,7 @@
 package patterns
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -156,14 +157,12 @@ func (c *ruleChecker) lintFields() {
 			pos := u.text.at(u.offset + at)
 			c.add(Diagnostic{
 				Pos: pos, Length: utf8.RuneCountInString(name), Code: codeField, Warning: true, Rule: c.rule.ID,
-				Message: "unknown field name " + quote(name) + " (did you mean " + quote(near) + "?)",
-				Hint:    "no event of the rule's tests has it", Excerpt: u.text.file.Line(pos.Line),
+				Message: fmt.Sprintf("unknown field name %q", name), Hint: didYouMean(name, []string{near}),
+				Excerpt: u.text.file.Line(pos.Line),
 			})
 		}
 	}
 }
-
-func quote(s string) string { return `"` + s + `"` }
 
 // fieldNames adds the names of the fields of a written event, nested ones with dots.
 func fieldNames(names []string, prefix string, n *yamlnode.Node) []string {

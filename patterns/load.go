@@ -49,7 +49,7 @@ func Load(sources []Source, o Options) (*Set, Diagnostics) {
 			}
 			id := syntax.id.value
 			if !isID(id) {
-				c.mark(id, syntax.id, codeID, "small letters, digits, ., _ and -, at most 128, no two dots in a row", "%q cannot be the id of a rule", shorten(id))
+				c.mark(id, syntax.id, codeID, "small letters, digits, ., _ and -, at most 128, no two dots in a row", "%q cannot be the id of a rule", id)
 			} else if first, twice := ids[id]; twice {
 				c.mark(id, syntax.id, codeDuplicateID, "", "the id %q is taken: it stands in %s", id, first)
 			} else {

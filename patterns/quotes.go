@@ -100,13 +100,19 @@ func isOpen(expr string) bool {
 // mended returns the line of a node with the expression that begins there in quotes, as a hint.
 func (r *reader) mended(n *yamlnode.Node) (hint string, ok bool) {
 	line, ok := quoteAt([]rune(r.file.Line(n.Line)), n.Column-1)
-	return putInQuotes + shorten(strings.TrimSpace(line)), ok
+	return putInQuotes + strings.TrimSpace(line), ok
 }
 
-// shorten keeps hints readable.
+// maxWords is the number of runes of a message or hint: words of users stand in them, of any length.
+const maxWords = 2 * maxExcerpt
+
+// shorten keeps messages and hints readable.
 func shorten(s string) string {
-	if r := []rune(s); len(r) > maxExcerpt {
-		return string(r[:maxExcerpt]) + "…"
+	if len(s) <= maxWords {
+		return s
+	}
+	if r := []rune(s); len(r) > maxWords {
+		return string(r[:maxWords]) + "…"
 	}
 	return s
 }
@@ -183,7 +189,7 @@ func parse(source Source, d *report) (*yamlnode.File, []yamlnode.Problem) {
 			d.add(Diagnostic{
 				Pos: Pos{File: source.Name, Line: last.Line, Column: last.Column}, Length: last.Length, Code: codeQuotes,
 				Message: "YAML cannot read this line: " + last.Message,
-				Hint:    putInQuotes + shorten(strings.TrimSpace(m.line)), Excerpt: file.Line(last.Line),
+				Hint:    putInQuotes + strings.TrimSpace(m.line), Excerpt: file.Line(last.Line),
 			})
 		} else {
 			(&reader{file: file, report: d}).problem(last)
