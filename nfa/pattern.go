@@ -28,16 +28,46 @@ type Pred struct {
 	Test func(*cep.Scope) (bool, error)
 }
 
-// Element is a step, a loop or an absence of a sequence, in written order.
+// Expr is a value that is computed of an event alone, compiled elsewhere. An error counts as a missing value and is counted.
+type Expr struct {
+	Text  string
+	Slots []int
+	Eval  func(*cep.Scope) (cep.Value, error)
+}
+
+// ElementKind tells elements that take events themselves from those that are made of others.
+type ElementKind uint8
+
+// The kinds. A leaf is a step, a loop or an absence.
+const (
+	KindLeaf  ElementKind = iota
+	KindGroup             // Elements, one after the other
+	KindAnyOf             // one of Alternatives
+	KindAllOf             // Elements, in any order
+)
+
+// FirstSeen is the word first_seen of a step (S3.7).
+type FirstSeen struct {
+	By        []*Expr
+	For       cep.Duration // [Forever] needs FromStart
+	FromStart bool
+}
+
+// Element is an element of a sequence, in written order.
+//
+// Which fields count depends on what it is. A leaf: all of the first part, and of the second Greedy, Until, Having,
+// Distinct, FirstSeen and Edge. A group: Link, Loop, Min, Max, Optional, Within, Until, Times, Elements. An any_of the
+// same with Alternatives. An all_of: Link, Optional, Within, Where, Elements, Need.
 type Element struct {
-	// Name is the index of the element's name in [Pattern.Names], and its bit in the mask of [Machine.Event].
+	// Name is the index of the element's name in [Pattern.Names], and its bit in the mask of [Machine.Event]. A composite
+	// has none.
 	Name int
 	// Absent marks an absence; a step or loop otherwise.
 	Absent bool
 	// Where is the condition; nil: every visible event fits.
 	Where *Pred
 	// Link ties the element to what was taken before. For an absence Strict looks only at the very next event, Relaxed at
-	// all.
+	// all. NoLink on the first element inside a composite: the composite's own word counts.
 	Link Link
 	// Loop is the link inside a loop.
 	Loop Link
@@ -53,6 +83,29 @@ type Element struct {
 	For cep.Duration
 	// FromStart: the time before the rule's first time counts as empty, for an absence at the start.
 	FromStart bool
+
+	Kind ElementKind
+	// Elements are the parts of a group, or the members of an all_of: single steps, or any_of of such.
+	Elements []Element
+	// Alternatives are the parts of an any_of, each a sequence.
+	Alternatives [][]Element
+	// Times says that the composite has the word times: each repetition takes at least one event (S2.4).
+	Times bool
+	// Need is how many members of an all_of are taken; 0: all.
+	Need int
+	// Greedy is possessive (S3.5); for a loop, or an optional one.
+	Greedy bool
+	// Until ends a loop or group without an upper bound (S3.6). It is asked about every event of the key's stream.
+	Until *Pred
+	// Having must hold for a loop to be left. Its own name is what this pass of the loop took.
+	Having *Pred
+	// Distinct makes Min and Max count different values instead of events (S3.4).
+	Distinct *Expr
+	// FirstSeen lets a step take an event only if none like it came before.
+	FirstSeen *FirstSeen
+	// Edge lets a step take an event only if its condition did not hold for the event before among those that the step's
+	// mask bit admits, within the reach of prev: the first event of a hold (S2.5).
+	Edge bool
 }
 
 // Forever is the For of an absence at the start that looks back without a bound.
@@ -82,6 +135,15 @@ type Name struct {
 type Limits struct {
 	StartsPerKey   int
 	EventsPerMatch int
+	// DropOldest: at the limit the earliest start goes instead of the new one.
+	DropOldest bool
+}
+
+// Without is a condition on events that may not happen anywhere in a match (S4.5).
+type Without struct {
+	// Name is the index of its name in [Pattern.Names], and its bit in the mask.
+	Name  int
+	Where *Pred
 }
 
 // Pattern is what [Compile] makes a [Program] from: a rule after it was parsed, checked and rewritten.
@@ -95,6 +157,10 @@ type Pattern struct {
 	After  AfterMatch
 	// Target is the name that SkipToFirst and SkipToLast mean.
 	Target int
+	Without []Without
+	// Newest is `keep: newest` (S5.6): of the candidates of a key that came equally far only the one that got there last
+	// goes on. Single steps, relaxed, none optional, no absences.
+	Newest bool
 	// Ordered holds a match back while an earlier start is open (S5.5).
 	Ordered bool
 	// Timeouts lets starts that expire without a match out as matches of kind timeout (S5.7).

@@ -151,9 +151,25 @@ func Compile(pattern Pattern) (*Program, error) {
 	return p, nil
 }
 
+// plain refuses what this machine cannot run.
+func (p *Pattern) plain() error {
+	for _, e := range p.Elements {
+		if e.Kind != KindLeaf || e.Greedy || e.Edge || e.Until != nil || e.Having != nil || e.Distinct != nil || e.FirstSeen != nil {
+			return errors.New("a word that this version does not run")
+		}
+	}
+	if p.Newest || len(p.Without) > 0 || p.Limits.DropOldest {
+		return errors.New("a word that this version does not run")
+	}
+	return nil
+}
+
 // place checks the elements and finds out the role of each absence.
 func (p *Program) place() error {
 	elements := p.pattern.Elements
+	if err := p.pattern.plain(); err != nil {
+		return err
+	}
 	if len(elements) > maxElements || len(p.pattern.Names) > maxElements {
 		return fmt.Errorf("%d elements and %d names: at most %d", len(elements), len(p.pattern.Names), maxElements)
 	}

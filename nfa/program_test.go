@@ -22,7 +22,7 @@ func TestPrograms(t *testing.T) {
 		b.WriteString("# " + text + "\n" + s.compile(t).String() + "\n")
 	}
 	print("a", nil)
-	print("a >>b", func(s *builder) { s.Within, s.After, s.Limits = seconds(600), SkipPastLast, Limits{10_000, 100} })
+	print("a >>b", func(s *builder) { s.Within, s.After, s.Limits = seconds(600), SkipPastLast, Limits{StartsPerKey: 10_000, EventsPerMatch: 100} })
 	print("a{5} >b", func(s *builder) { s.Ordered, s.Timeouts, s.KeepRaw = true, true, true })
 	print("a >>>b+/any >>c? >d*", nil)
 	print("a? >>b? >>c", nil)
