@@ -83,7 +83,7 @@ func (ds Diagnostics) Format(w io.Writer, colour bool) error {
 			severity, c = paint(colourWarning, "warning:")+" ", colourWarning
 		}
 		var b strings.Builder
-		fmt.Fprintf(&b, "%s: %s%s [%s]\n", paint(colourBold, d.Pos.String()), severity, d.words(), d.Code)
+		fmt.Fprintf(&b, "%s: %s%s [%s]\n", paint(colourBold, fmt.Sprint(d.Pos)), severity, d.words(), d.Code)
 		if d.Line > 0 {
 			line, mark := d.marked()
 			number := fmt.Sprintf("%3d", d.Line)

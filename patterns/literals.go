@@ -124,12 +124,12 @@ func (r *reader) json(dst []byte, n *yamlnode.Node) []byte {
 			dst = r.json(dst, n.Content[i+1])
 		}
 		return append(dst, '}')
-	}
-	if k := yamlnode.Core(n); k == yamlnode.CoreInt || k == yamlnode.CoreFloat {
-		digits := strings.TrimPrefix(n.Value, "+")
-		if jsonNumber.MatchString(digits) {
-			return append(dst, digits...)
+	default:
+		if k := yamlnode.Core(n); k == yamlnode.CoreInt || k == yamlnode.CoreFloat {
+			if digits := strings.TrimPrefix(n.Value, "+"); jsonNumber.MatchString(digits) {
+				return append(dst, digits...)
+			}
 		}
+		return cep.AppendJSON(dst, r.literal(n))
 	}
-	return cep.AppendJSON(dst, r.literal(n))
 }

@@ -47,7 +47,7 @@ type printer struct {
 }
 
 func (p *printer) line(format string, args ...any) {
-	fmt.Fprintf(p, format, args...)
+	fmt.Fprintf(&p.Builder, format, args...)
 	p.WriteByte('\n')
 }
 

@@ -116,11 +116,9 @@ func kindOf(n *yamlnode.Node) string {
 		return "a map"
 	case yamlnode.List:
 		return "a list"
+	default:
+		return either(yamlnode.IsNull(n), "nothing", "a text")
 	}
-	if yamlnode.IsNull(n) {
-		return "nothing"
-	}
-	return "a text"
 }
 
 // text reads a scalar; nil where it is none.

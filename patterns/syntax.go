@@ -116,10 +116,9 @@ type alertSyntax struct {
 
 type suppressSyntax struct {
 	Pos
-	by      []*text
-	hold    *text // `for`
-	max     *text
-	givenBy bool
+	by   []*text
+	hold *text // `for`
+	max  *text
 }
 
 type testSyntax struct {

@@ -33,7 +33,7 @@ type treePrinter struct {
 }
 
 func (p *treePrinter) node(what string, pos Pos, inside func()) {
-	fmt.Fprintf(p, "%s%s @%d:%d\n", strings.Repeat("  ", p.depth), what, pos.Line, pos.Column)
+	fmt.Fprintf(&p.Builder, "%s%s @%d:%d\n", strings.Repeat("  ", p.depth), what, pos.Line, pos.Column)
 	p.depth++
 	inside()
 	p.depth--

@@ -187,34 +187,43 @@ func (f *File) check(n *Node, problems []Problem) []Problem {
 			Message: fmt.Sprintf("YAML anchors are not allowed: &%s", n.Anchor),
 		})
 	}
-	switch n.Kind {
-	case yaml.AliasNode:
+	if n.Kind == yaml.AliasNode {
 		problems = append(problems, Problem{
 			Line: n.Line, Column: n.Column, Length: 1 + utf8.RuneCountInString(n.Value), Kind: Alias, Node: n,
 			Message: fmt.Sprintf("YAML aliases are not allowed: *%s", n.Value),
 		})
-	case Map:
-		seen := make(map[string]*Node, len(n.Content)/2)
-		for k := range Pairs(n) {
-			switch first, ok := seen[k.Value]; {
-			case k.Kind != Scalar: // whoever reads the mapping says which keys it knows
-			case k.Value == "<<" && !IsQuoted(k):
-				problems = append(problems, Problem{
-					Line: k.Line, Column: k.Column, Length: 2, Kind: Alias, Node: k,
-					Message: "YAML merge keys are not allowed",
-				})
-			case ok:
-				problems = append(problems, Problem{
-					Line: k.Line, Column: k.Column, Length: f.Width(k), Kind: DuplicateKey, Node: k,
-					Message: fmt.Sprintf("the key %q stands here already, in line %d", k.Value, first.Line),
-				})
-			default:
-				seen[k.Value] = k
-			}
-		}
+	}
+	if n.Kind == Map {
+		problems = f.checkKeys(n, problems)
 	}
 	for _, c := range n.Content {
 		problems = f.check(c, problems)
+	}
+	return problems
+}
+
+// checkKeys finds merge keys and equal keys. Whoever reads the mapping says which keys it knows.
+func (f *File) checkKeys(n *Node, problems []Problem) []Problem {
+	seen := make(map[string]*Node, len(n.Content)/2)
+	for k := range Pairs(n) {
+		if k.Kind != Scalar {
+			continue
+		}
+		first, twice := seen[k.Value]
+		switch {
+		case k.Value == "<<" && !IsQuoted(k):
+			problems = append(problems, Problem{
+				Line: k.Line, Column: k.Column, Length: 2, Kind: Alias, Node: k,
+				Message: "YAML merge keys are not allowed",
+			})
+		case twice:
+			problems = append(problems, Problem{
+				Line: k.Line, Column: k.Column, Length: f.Width(k), Kind: DuplicateKey, Node: k,
+				Message: fmt.Sprintf("the key %q stands here already, in line %d", k.Value, first.Line),
+			})
+		default:
+			seen[k.Value] = k
+		}
 	}
 	return problems
 }
