@@ -8,11 +8,11 @@ import (
 // condition writes a step's condition in our expression language. Operators and fields are the same there; what differs
 // is how a condition asks for what the match has taken: count, sum, first and last of a step become expressions over the
 // step's list, over its one event, or over `taken` where the step asks for its own.
-func (t *translator) condition(s *Step) string {
+func (t *translator) condition(s *Step, text string) string {
 	var sc scanner.Scanner
-	sc.Init(strings.NewReader(s.Where))
+	sc.Init(strings.NewReader(text))
 	sc.Mode = scanner.ScanIdents | scanner.ScanFloats | scanner.ScanStrings
-	sc.Error = func(*scanner.Scanner, string) { t.missing = "condition " + s.Where }
+	sc.Error = func(*scanner.Scanner, string) { t.missing = "condition " + text }
 
 	var out strings.Builder
 	for tok := sc.Scan(); tok != scanner.EOF; tok = sc.Scan() {
@@ -56,18 +56,18 @@ func (t *translator) call(s *Step, function, arg string) string {
 	if i := strings.LastIndexByte(arg, '.'); i >= 0 && function != "count" {
 		step, field = arg[:i], arg[i+1:]
 	}
-	of := t.find(step)
+	of, known := t.places[step]
 	list := t.names[step]
 	switch {
 	case function == "processing_time":
 		return "now()"
-	case of == nil:
+	case !known:
 		// The definition is wrong, and stays so: the name is none in our rule either.
 		list = "s_" + identifier(step)
-	case of == s:
+	case of.step == s:
 		list = "taken"
-	case !of.loops():
-		return t.single(of, function, field)
+	case !of.list:
+		return t.single(list, of.maybe, function, field)
 	}
 	switch function {
 	case "count":
@@ -83,32 +83,21 @@ func (t *translator) call(s *Step, function, arg string) string {
 	return ""
 }
 
-// single writes a function over a step that takes one event, or none where it is optional: then its name is missing, and
-// no field of it equals itself.
-func (t *translator) single(of *Step, function, field string) string {
-	name := t.names[of.Name]
+// single writes a function over a step that takes one event, or none where it may be left out: then its name is missing,
+// and no field of it equals itself.
+func (t *translator) single(name string, maybe bool, function, field string) string {
 	switch {
 	case function == "first" || function == "last":
 		return name + "." + field
-	case function == "count" && of.Optional:
+	case function == "count" && maybe:
 		return "(" + name + ".name == " + name + ".name ? 1 : 0)"
 	case function == "count":
 		return "1"
-	case function == "sum" && of.Optional:
+	case function == "sum" && maybe:
 		return "(" + name + "." + field + " ?? 0)"
 	case function == "sum":
 		return name + "." + field
 	}
 	t.missing = "function " + function
 	return ""
-}
-
-// find returns the step of that name, nil where the pattern has none.
-func (t *translator) find(name string) *Step {
-	for _, s := range t.steps {
-		if s.Name == name {
-			return s
-		}
-	}
-	return nil
 }

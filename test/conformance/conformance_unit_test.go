@@ -73,13 +73,41 @@ rules:
 	}
 }
 
+// Inside a group that repeats a name is a list, inside one that may be left out it may be missing.
+func TestTranslateGroup(t *testing.T) {
+	v := pattern(t, `[
+		{"group": [{"name": "a", "optional": true}, {"name": "b", "contiguity": "strict", "where": "count(a) > 0"}], "min": 1, "max": 2, "inner": "strict", "gap_ms": 5},
+		{"group": [{"name": "c"}], "contiguity": "any", "optional": true},
+		{"name": "d", "contiguity": "relaxed", "where": "sum(c.num) == count(b)", "min": 1, "max": null, "greedy": true, "until": "count(d) == 3"}]`)
+	want := `  - group:
+    - step: s_a
+      optional: true
+    - step: s_b
+      where: "len(s_a) > 0"
+      contiguity: strict
+    times: 1..2
+    loop: strict
+  - group:
+    - step: s_c
+    contiguity: any
+    optional: true
+  - step: s_d
+    where: "(s_c.num ?? 0) == len(s_b)"
+    times: 1..
+    greedy: true
+    until: "len(taken) == 3"
+`
+	_, got, _ := strings.Cut(v.Translate().Text, "sequence:\n")
+	got, _, _ = strings.Cut(got, "  after_match")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestTranslateMissing(t *testing.T) {
 	for steps, missing := range map[string]string{
-		`[{"group": [{"name": "a"}]}]`:                        "group",
-		`[{"name": "a", "min": 1, "max": 3, "greedy": true}]`: "greedy",
-		`[{"name": "a", "until": "true"}]`:                    "until",
-		`[{"name": "a", "where": "mean(a.price) > 1"}]`:       "function mean",
-		`[{"name": "a", "where": "name == \"a"}]`:             `condition name == "a`,
+		`[{"name": "a", "where": "mean(a.price) > 1"}]`: "function mean",
+		`[{"name": "a", "where": "name == \"a"}]`:       `condition name == "a`,
 	} {
 		if got := pattern(t, steps).Translate(); got.Missing != missing || got.Text != "" {
 			t.Errorf("%s: missing %q, text %q", steps, got.Missing, got.Text)

@@ -140,6 +140,12 @@ func (d *Decisions) Judge(file, fileSum string, v *Vector, diff string, refused 
 	return Decided, named
 }
 
+// Use marks the entries of a vector that cannot be judged yet: they may stand for the day when it can.
+func (d *Decisions) Use(file string, v *Vector) {
+	d.used[listKey{"vector", file, v.ID, v.Sum}] = true
+	d.used[listKey{"timeout", file, v.ID, v.Sum}] = true
+}
+
 // Stale are the entries for covered files that no vector asked for: the list must not outlive its vectors.
 func (d *Decisions) Stale(file, fileSum string) []string {
 	if !d.Covers(file, fileSum) {

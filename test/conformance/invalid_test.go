@@ -3,8 +3,6 @@ package conformance
 import (
 	"fmt"
 	"slices"
-
-	"github.com/cepd/cepd/patterns"
 )
 
 // refusals are the codes that a definition may be refused with, by the peer's rule that it breaks. So a translation that
@@ -35,11 +33,14 @@ var refusals = map[string][]string{
 func (r *fileRun) invalid(v *Vector) {
 	tr := v.Translate()
 	if tr.Missing != "" {
-		r.lack[tr.Missing]++
-		r.matches[NotExpressible]++
+		r.lacks(v, tr.Missing)
 		return
 	}
-	set, diagnostics := patterns.Load([]patterns.Source{{Name: "vector.yaml", Data: []byte(tr.Text)}}, patterns.Options{})
+	set, diagnostics := tr.load()
+	if what := lacking(diagnostics); what != "" {
+		r.lacks(v, what)
+		return
+	}
 	if set != nil {
 		r.judge(v, "the peer refuses it: "+v.Expected.Rule, false, tr.Text)
 		return

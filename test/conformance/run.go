@@ -11,25 +11,47 @@ import (
 	"github.com/cepd/cepd/patterns/oracle"
 )
 
-// Run plays the vector on the machine and on the oracle and returns what both let out. refusal holds the diagnostics of a
+// Run plays the vector on the machine and on the oracle and returns what both let out. refused holds the diagnostics of a
 // definition that does not load. It is an error if machine and oracle differ: then one of them is wrong, whatever the peer
 // does.
-func Run(v *Vector, tr *Translation) (_ Outcome, refusal string, _ error) {
-	set, diagnostics := patterns.Load([]patterns.Source{{Name: "vector.yaml", Data: []byte(tr.Text)}}, patterns.Options{})
+func Run(v *Vector, tr *Translation) (_ Outcome, refused patterns.Diagnostics, _ error) {
+	set, refused := tr.load()
 	if set == nil {
-		return Outcome{}, diagnostics.Error(), nil
+		return Outcome{}, refused, nil
 	}
 	moves, err := v.Timeline(set.Schema)
 	if err != nil {
-		return Outcome{}, "", err
+		return Outcome{}, nil, err
 	}
 	rule := set.Rules[0]
 	machine := runMachine(v, tr, set, rule, moves)
 	plain := runOracle(v, tr, rule, moves)
 	if diff := machine.diff(plain); diff != "" {
-		return machine, "", errors.New("machine and oracle differ:\n" + diff)
+		return machine, nil, errors.New("machine and oracle differ:\n" + diff)
 	}
-	return machine, "", nil
+	return machine, nil, nil
+}
+
+// load compiles the rule. There is a set or there are reasons why not.
+func (tr *Translation) load() (*patterns.Set, patterns.Diagnostics) {
+	set, diagnostics := patterns.Load([]patterns.Source{{Name: "vector.yaml", Data: []byte(tr.Text)}}, patterns.Options{})
+	if set != nil {
+		return set, nil
+	}
+	return nil, diagnostics
+}
+
+// notYet is the code of a word that this version does not know.
+const notYet = "CEP0112"
+
+// lacking returns what the language lacks for the rule, "" where nothing.
+func lacking(refused patterns.Diagnostics) string {
+	for _, d := range refused {
+		if d.Code == notYet {
+			return strings.TrimPrefix(d.Message, "not supported by this version yet: ")
+		}
+	}
+	return ""
 }
 
 func runMachine(v *Vector, tr *Translation, set *patterns.Set, rule *patterns.Rule, moves []Move) Outcome {

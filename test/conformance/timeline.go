@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/cepd/cepd/cep"
@@ -103,9 +104,7 @@ func (v *Vector) fields(entry Entry) (map[string]any, error) {
 			continue
 		}
 		fields := map[string]any{"type": "Event", "price": 0.0, "num": 0.0, "volume": 0.0, "ts": float64(entry.TS)}
-		for k, x := range e {
-			fields[k] = x
-		}
+		maps.Copy(fields, e)
 		return fields, nil
 	}
 	return nil, fmt.Errorf("no event %q", entry.Event)

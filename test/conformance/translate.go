@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -22,11 +21,8 @@ type Translation struct {
 // or gap of W ms becomes one of 2W - 1 ms, for the peer's limits exclude their end and ours do not, and a skip strategy
 // comes with `emit: ordered`.
 func (v *Vector) Translate() *Translation {
-	t := translator{names: map[string]string{}}
-	t.collect(v.Pattern.Steps)
-	if t.missing != "" {
-		return &Translation{Missing: t.missing}
-	}
+	t := translator{names: map[string]string{}, places: map[string]place{}, used: map[string]bool{}}
+	t.collect(v.Pattern.Steps, place{})
 	t.line("version: 1")
 	t.line("rules:")
 	t.line("- id: vector")
@@ -40,9 +36,7 @@ func (v *Vector) Translate() *Translation {
 		t.line("  unbounded: true")
 	}
 	t.line("  sequence:")
-	for i := range v.Pattern.Steps {
-		t.step(&v.Pattern.Steps[i], i == 0)
-	}
+	t.elements(v.Pattern.Steps, "  ", true)
 	t.after(v.Pattern.After)
 	if v.EmitTimeouts {
 		t.line("  on_timeout: emit")
@@ -60,9 +54,18 @@ func (v *Vector) Translate() *Translation {
 // translator writes the rule line by line.
 type translator struct {
 	text    bytes.Buffer
-	steps   []*Step
 	names   map[string]string // our step names by the peer's
+	used    map[string]bool
+	places  map[string]place // by the peer's step name
 	missing string
+}
+
+// place is what a step's name means in a condition.
+type place struct {
+	step *Step
+	// list: the step may take more than one event, by its own quantifier or that of a group around it. maybe: it may take
+	// none.
+	list, maybe bool
 }
 
 func (t *translator) line(format string, args ...any) {
@@ -71,31 +74,24 @@ func (t *translator) line(format string, args ...any) {
 
 // collect gives every step a name of ours. Names of peers may be reserved words here ("e") or hold odd characters
 // ("not c"), so all get a prefix.
-func (t *translator) collect(steps []Step) {
-	used := map[string]bool{}
+func (t *translator) collect(steps []Step, around place) {
 	for i := range steps {
 		s := &steps[i]
-		switch {
-		case s.Group != nil:
-			t.missing = "group"
-			return
-		case s.Greedy || slices.Contains(s.Quantifiers, "g"):
-			t.missing = "greedy"
-			return
-		case s.Until != nil:
-			t.missing = "until"
-			return
+		p := place{s, around.list || s.loops(), around.maybe || s.Optional || s.Min != nil && *s.Min == 0}
+		if s.Group != nil {
+			t.collect(s.Group, p)
+			continue
 		}
-		t.steps = append(t.steps, s)
 		if _, again := t.names[s.Name]; again {
 			continue
 		}
 		name := "s_" + identifier(s.Name)
-		for used[name] {
+		for t.used[name] {
 			name += "_"
 		}
-		used[name] = true
+		t.used[name] = true
 		t.names[s.Name] = name
+		t.places[s.Name] = p
 	}
 }
 
@@ -108,66 +104,93 @@ func identifier(name string) string {
 	}, name)
 }
 
-// step writes one element of the sequence.
-func (t *translator) step(s *Step, first bool) {
-	word := "step"
-	if s.negated() {
-		word = "absent"
+// elements writes a sequence, that of the rule or of a group.
+func (t *translator) elements(steps []Step, indent string, first bool) {
+	for i := range steps {
+		s := &steps[i]
+		switch {
+		case s.Group != nil:
+			t.line("%s- group:", indent)
+			t.elements(s.Group, indent+"  ", first && i == 0)
+		case s.negated():
+			t.line("%s- absent: %s", indent, t.names[s.Name])
+		default:
+			t.line("%s- step: %s", indent, t.names[s.Name])
+		}
+		t.words(s, indent+"  ", first && i == 0)
 	}
-	t.line("  - %s: %s", word, t.names[s.Name])
+}
+
+// words writes the keys of an element.
+func (t *translator) words(s *Step, indent string, first bool) {
+	word := func(name, value string) { t.line("%s%s: %s", indent, name, value) }
 	if s.Where != "" {
-		t.line("    where: %s", quote(t.condition(s)))
+		word("where", quote(t.condition(s, s.Where)))
 	}
 	switch s.Contiguity {
 	case "strict", "not_next":
-		t.line("    contiguity: strict")
+		word("contiguity", "strict")
 	case "any":
-		t.line("    contiguity: any")
+		word("contiguity", "any")
 	}
 	for _, q := range s.Quantifiers {
-		t.quantifier(q)
+		t.quantifier(q, word)
 	}
 	if s.Min != nil {
-		t.line("    times: %s", times(*s.Min, s.Max))
+		word("times", times(*s.Min, s.Max))
 	}
 	if s.Optional {
-		t.line("    optional: true")
+		word("optional", "true")
+	}
+	if s.Greedy {
+		word("greedy", "true")
+	}
+	for _, u := range s.Until {
+		word("until", quote(t.condition(s, u)))
 	}
 	// A loop of exactly one event has no inside: its inner words mean nothing, and ours may not stand there.
 	if s.Min == nil || s.loops() || len(s.Inner) > 1 {
 		for _, w := range s.Inner {
 			if w != "relaxed" || s.Min == nil || len(s.Inner) > 1 {
-				t.line("    loop: %s", w)
+				word("loop", w)
 			}
 		}
-		if s.LoopGapMS != nil && *s.LoopGapMS > 0 {
-			t.line("    loop_within: %s", window(*s.LoopGapMS))
-		}
 	}
-	if s.GapMS > 0 {
-		if s.negated() {
-			t.line("    for: %s", window(s.GapMS))
-		} else {
-			t.line("    within: %s", window(s.GapMS))
-		}
+	if s.Group != nil {
+		return // gaps have no effect on a group in the peer
+	}
+	if s.loops() && s.LoopGapMS != nil && *s.LoopGapMS > 0 {
+		word("loop_within", window(*s.LoopGapMS))
+	}
+	switch {
+	case s.GapMS == 0:
+	case s.negated():
+		word("for", window(s.GapMS))
+	case !first:
+		word("within", window(s.GapMS))
+	case s.loops() && s.LoopGapMS == nil:
+		// Before the first element there is no event that a gap could count from; between its own events it holds.
+		word("loop_within", window(s.GapMS))
 	}
 }
 
 // quantifier writes one word of a definition that gives too many. Given twice, a word of ours is a duplicate key.
-func (t *translator) quantifier(q string) {
+func (t *translator) quantifier(q string, word func(name, value string)) {
 	switch {
 	case q == "?":
-		t.line("    optional: true")
+		word("optional", "true")
 	case q == "1+":
-		t.line("    times: 1..")
+		word("times", "1..")
+	case q == "g":
+		word("greedy", "true")
 	case q == "strict" || q == "any":
-		t.line("    loop: %s", q)
+		word("loop", q)
 	case strings.HasPrefix(q, "{"):
 		low, high, bounded := strings.Cut(strings.Trim(q, "{}"), ",")
 		if bounded {
 			low += ".." + high
 		}
-		t.line("    times: %s", low)
+		word("times", low)
 	default:
 		t.missing = "quantifier " + q
 	}
