@@ -93,18 +93,18 @@ func (e *extreme) add(v cep.Value) error {
 	default:
 		return wrongType("min or max", v)
 	}
+	if math.IsNaN(v.AsFloat()) {
+		return errNaN
+	}
 	if e.best.IsMissing() {
 		e.best = v
 		return nil
 	}
 	c, ok := cep.Compare(v, e.best)
-	switch {
-	case !ok && v.Kind() != e.best.Kind() && (!v.IsNumber() || !e.best.IsNumber()):
+	if !ok {
 		return fmt.Errorf("min or max: %s and %s have no order", kindOf(v), kindOf(e.best))
-	case !ok:
-		// With a NaN among the numbers there is no least and no largest one.
-		e.best = cep.Float(math.NaN())
-	case c*e.sign > 0:
+	}
+	if c*e.sign > 0 {
 		e.best = v
 	}
 	return nil
@@ -144,6 +144,7 @@ func median(args []cep.Value) (cep.Value, error) {
 var (
 	errMissingOperand = errors.New("a value is missing")
 	errOperands       = errors.New("these values cannot be calculated with")
+	errNaN            = errors.New("min or max of NaN, which has no place in an order")
 	errZero           = errors.New("remainder of a division by zero")
 )
 

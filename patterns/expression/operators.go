@@ -42,9 +42,9 @@ func (r *resolver) binary(n *ast.BinaryNode) *node {
 	right := r.node(n.Right)
 	at := span{r.macro, min(left.at.from, n.Location().From), max(right.at.to, n.Location().To)}
 	operator := r.span(n.Location())
-	if left.op == opNot && comparesTo(n.Operator) {
+	if left.op == opNot && comparesTo(n.Operator) && left.at.macro == r.macro && !r.closed(left.at.from, n.Location().From) {
 		// `not a == b` is `(not a) == b` in the grammar of expr; nobody means that.
-		return r.fail(at, codeType, "write not ("+left.args[0].String()+" "+n.Operator+" "+right.String()+")",
+		return r.fail(at, codeType, "write not ("+left.args[0].within(comparePrecedence+1)+" "+n.Operator+" "+right.within(comparePrecedence+1)+")",
 			"not binds more tightly than %s", n.Operator)
 	}
 	switch n.Operator {
@@ -64,6 +64,21 @@ func (r *resolver) binary(n *ast.BinaryNode) *node {
 		return r.coalesce(left, right, at)
 	}
 	return r.fail(operator, codeRefused, "", "the operator %s is not offered", n.Operator)
+}
+
+// closed says that more brackets are closed than opened between two places of the text: what begins at the first stands
+// in brackets of its own.
+func (r *resolver) closed(from, to int) bool {
+	depth := 0
+	for _, c := range r.tree.runes[from:max(from, to)] {
+		switch c {
+		case '(':
+			depth++
+		case ')':
+			depth--
+		}
+	}
+	return depth < 0
 }
 
 func comparesTo(operator string) bool {
@@ -351,10 +366,24 @@ func (r *resolver) fold(n *node) *node {
 	if err != nil {
 		return r.fail(n.at, codeEvaluation, "", "%s", err)
 	}
-	c := constant(n.at, v)
-	if v.IsMissing() {
-		// A constant that is missing is no literal nil: x == nil asks for absence, x == [1][5] is false.
+	if v.IsMissing() || !writable(v) {
 		return n
 	}
-	return c
+	return constant(n.at, v)
+}
+
+// writable says that a value can be written as a literal: it holds nothing missing and no infinity. A result that is null
+// stays a calculation too: x == nil asks for absence, x == [nil][0] is false.
+func writable(v cep.Value) bool {
+	switch v.Kind() {
+	case cep.KindFloat:
+		f := v.AsFloat()
+		return f-f == 0
+	case cep.KindList:
+		return !slices.ContainsFunc(v.AsList(), func(e cep.Value) bool { return !writable(e) })
+	case cep.KindObject:
+		return !slices.ContainsFunc(v.AsObject(), func(m cep.Member) bool { return !writable(m.Value) })
+	default:
+		return v.Kind() != cep.KindMissing
+	}
 }

@@ -28,7 +28,7 @@ type tree struct {
 	root ast.Node
 	// renamed gives the function that stands at an offset, where it was spelled differently for the parser.
 	renamed map[int]string
-	end     int // length of the text in runes
+	runes   []rune
 }
 
 // parse reads an expression with expr's parser; the problem is nil where there is none.
@@ -42,9 +42,10 @@ func parse(text, macro string) (*tree, *Problem) {
 	if !utf8.ValidString(text) {
 		return nil, fail(0, 1, codeSyntax, "", "the expression is not valid UTF-8")
 	}
-	t := &tree{end: utf8.RuneCountInString(text)}
+	t := &tree{runes: []rune(text)}
+	end := len(t.runes)
 	if blank(text) {
-		return nil, fail(0, t.end, codeSyntax, "", "the expression is empty")
+		return nil, fail(0, end, codeSyntax, "", "the expression is empty")
 	}
 	spelled := text
 	tokens, err := lexer.Lex(file.NewSource(text))
@@ -58,14 +59,14 @@ func parse(text, macro string) (*tree, *Problem) {
 	}
 	var syntax *file.Error
 	if !errors.As(err, &syntax) {
-		return nil, fail(0, t.end, codeSyntax, "", err.Error())
+		return nil, fail(0, end, codeSyntax, "", err.Error())
 	}
 	from, to := syntax.From, max(syntax.To, syntax.From+1)
 	message, hint := explain(syntax.Message)
 	if strings.HasPrefix(message, "the expression ends") {
-		from, to = t.end, t.end+1
+		from, to = end, end+1
 	}
-	return nil, fail(min(from, t.end), min(to, t.end+1), codeSyntax, hint, message)
+	return nil, fail(min(from, end), min(to, end+1), codeSyntax, hint, message)
 }
 
 // explain puts the parser's words into those of a rule's author, with a hint where the mistake is a usual one.

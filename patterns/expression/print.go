@@ -9,9 +9,12 @@ import (
 )
 
 // String prints the node in the normal form: macros inlined, words instead of signs, brackets only where needed.
-func (n *node) String() string {
+func (n *node) String() string { return n.within(0) }
+
+// within prints the node as the operand of an operator.
+func (n *node) within(around int) string {
 	var b strings.Builder
-	n.print(&b, 0)
+	n.print(&b, around)
 	return b.String()
 }
 
@@ -86,6 +89,10 @@ func (n *node) print(b *strings.Builder, around int) {
 		}
 	}
 	infix := func(word string, left, right int) {
+		if n.args[0].op == opNot {
+			// (not a) == b keeps its brackets, without them it is refused.
+			left = noOperatorPrecedence
+		}
 		n.args[0].print(b, left)
 		b.WriteString(word)
 		n.args[1].print(b, right)

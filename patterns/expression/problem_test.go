@@ -82,7 +82,7 @@ func TestProblems(t *testing.T) {
 		{`5 contains "5"`, codeType, "5", "", "string(x)"},
 		{`[1] contains 1`, codeType, "[1]", "", "x in list"},
 		{`not type == "x"`, codeType, "", "binds", "not (type == "},
-		{`not a in [1]`, codeType, "", "", "not ("},
+		{`(not a) == b`, "", "", "", ""}, {`(not a == b)`, codeType, "", "", "not (a == b)"}, {`not a in [1]`, codeType, "", "", "not ("},
 		{`$scanners == 1`, codeType, "$scanners", "", "in"},
 		{`$hosts == 1`, codeType, "$hosts", "", "lookup"},
 		{`any($scanners, # == 1)`, codeType, "$scanners", "", "in $scanners"},
