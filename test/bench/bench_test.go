@@ -1,0 +1,134 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Both programs find exactly the matches that the generators count, at the end and at a mark.
+func TestExactMatches(t *testing.T) {
+	for work, s := range map[string]shape{
+		"w1": {Events: 100_000, Window: 20_000}, // windows end in it, as in all three
+		"w2": {Events: 60_000, Live: 10_000, Window: 600_000},
+		"w5": {Events: 50_000, Window: 20_000},
+	} {
+		file := filepath.Join(t.TempDir(), work+".jsonl")
+		want, err := generate(work, file, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want.matches < 100 {
+			t.Errorf("%s: only %d matches", work, want.matches)
+		}
+		for _, variant := range []string{"cepd", "naive"} {
+			for _, limit := range []int{s.Events, 30_000} {
+				if variant == "naive" && work == "w5" {
+					continue
+				}
+				o := options{work: work, variant: variant, file: file, limit: limit, rules: types, window: s.Window}
+				m := run1(t, o)
+				if err := check(o, m.outputs); err != nil {
+					t.Error(err)
+				}
+				if n, ok := want.at(limit, s.Events); !ok || n != m.outputs {
+					t.Errorf("%s by %s: %d matches in %d events, want %d (%v)", work, variant, m.outputs, limit, n, ok)
+				}
+				if m.events != limit {
+					t.Errorf("%s by %s: %d events measured, want %d", work, variant, m.events, limit)
+				}
+			}
+		}
+	}
+}
+
+func run1(t *testing.T, o options) meter {
+	t.Helper()
+	var m meter
+	program := runCEPD
+	if o.variant == "naive" {
+		program = runNaive
+	}
+	if err := program(o, &m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestOneRule(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "w5.jsonl")
+	want, err := generate("w5", file, shape{Events: 100_000, Window: 600_000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := options{work: "w5", variant: "cepd", file: file, limit: 1 << 62, rules: 1, window: 600_000}
+	if m := run1(t, o); m.outputs != want.one {
+		t.Errorf("one rule: %d matches, want %d", m.outputs, want.one)
+	}
+	o.window = 1
+	if m := run1(t, o); check(o, m.outputs) == nil && want.one > 0 {
+		t.Error("a wrong number of matches passes the check")
+	}
+}
+
+// Inputs are the same wherever they are written, and what is written beside them reads back.
+func TestInputsAreDeterministic(t *testing.T) {
+	dir := t.TempDir()
+	s := shape{Events: 25_000, Live: 1000, Window: 600_000}
+	var texts [2][]byte
+	for i := range texts {
+		file := filepath.Join(dir, string(rune('a'+i)))
+		want, err := generate("w2", file, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if texts[i], err = os.ReadFile(file); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.Open(file + ".expect")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, events, err := readExpect(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if events != s.Events || got.matches != want.matches || got.live != want.live || len(got.marks) != len(want.marks) {
+			t.Errorf("read %+v, %d events; wrote %+v", got, events, want)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if want.live < s.Live*8/10 || want.live > s.Live*12/10 {
+			t.Errorf("%d live starts, wanted about %d", want.live, s.Live)
+		}
+	}
+	if !bytes.Equal(texts[0], texts[1]) {
+		t.Error("two inputs of one seed differ")
+	}
+	if n := len(texts[0]) / s.Events; n < 175 || n > 195 {
+		t.Errorf("%d bytes an event", n)
+	}
+}
+
+func TestColumns(t *testing.T) {
+	m := meter{events: 1000, wall: 0.5, cpu: 0.25, outputs: 7, heapBefore: 1, heapEnd: 3.5, heapIdle: 1.5, note: "a, b"}
+	r, err := parseLine(m.line("w1", "cepd") + "\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.events != 1000 || r.wall != 0.5 || r.cpu != 0.25 || r.outputs != 7 || r.heap != 2.5 || r.idle != 0.5 {
+		t.Errorf("read %+v", r)
+	}
+	if r.nanoseconds() != 250_000 {
+		t.Errorf("%v ns an event", r.nanoseconds())
+	}
+	// The line of the reference's program has no heap_idle_mb.
+	if r, err = parseLine("w2,go,proto/json/1,1000,0.5,0.5,2000,100,12,77,,live 5\n"); err != nil || r.outputs != 77 || r.idle != 0 {
+		t.Errorf("%+v %v", r, err)
+	}
+	if _, err = parseLine("nothing\n"); err == nil {
+		t.Error("no columns, no error")
+	}
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"runtime/pprof"
+)
+
+// options are those of a single run.
+type options struct {
+	work, variant, file string
+	warm, limit         int
+	rules               int
+	window              int64
+}
+
+func main() {
+	var o options
+	var gen, dir, reference, profile string
+	var events, live int
+	flag.StringVar(&o.work, "w", "", "run one workload, w1, w2 or w5, and print its line")
+	flag.StringVar(&o.variant, "variant", "cepd", "cepd or naive")
+	flag.StringVar(&o.file, "file", "", "the input")
+	flag.IntVar(&o.warm, "warm", 0, "events before the measuring begins")
+	flag.IntVar(&o.limit, "limit", 1<<62, "stop after so many events")
+	flag.IntVar(&o.rules, "rules", types, "w5: the number of rules")
+	flag.Int64Var(&o.window, "window", 600_000, "the window of the rules in milliseconds")
+	flag.StringVar(&profile, "cpuprofile", "", "write the processor profile of a single run")
+	flag.StringVar(&gen, "gen", "", "write the input of a workload to -file, and FILE.expect beside it")
+	flag.IntVar(&events, "events", 1_000_000, "events of an input in all")
+	flag.IntVar(&live, "live", 250_000, "w2: live starts")
+	flag.StringVar(&dir, "dir", "", "where inputs are kept from run to run; default: a directory that is removed")
+	flag.StringVar(&reference, "reference", "../shared/reference", "the prototypes, run where they are there")
+	flag.Parse()
+	if err := run(o, gen, profile, suite{dir: dir, reference: reference, events: events, live: live, window: o.window}); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(o options, gen, profile string, s suite) error {
+	switch {
+	case gen != "":
+		_, err := generate(gen, o.file, shape{Events: s.events, Live: s.live, Window: o.window})
+		return err
+	case o.work != "":
+		return runOne(o, profile)
+	default:
+		return s.run(os.Stdout)
+	}
+}
+
+// runOne runs one program on one input, checks what it found and prints its line.
+func runOne(o options, profile string) error {
+	program := map[string]func(options, *meter) error{"cepd": runCEPD, "naive": runNaive}[o.variant]
+	if program == nil {
+		return fmt.Errorf("variant %q: there are cepd and naive", o.variant)
+	}
+	if profile != "" {
+		f, err := os.Create(profile)
+		if err != nil {
+			return err
+		}
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+	}
+	var m meter
+	if err := program(o, &m); err != nil {
+		return err
+	}
+	if err := check(o, m.outputs); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(os.Stdout, m.line(o.work, o.variant))
+	return err
+}
+
+// check compares the number of matches with what the input's generator says, where it says anything.
+func check(o options, outputs int) error {
+	f, err := os.Open(o.file + ".expect")
+	if err != nil {
+		return nil //nolint:nilerr // an input from elsewhere
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	e, events, err := readExpect(f)
+	if err != nil {
+		return err
+	}
+	want, known := e.at(min(o.limit, events), events)
+	if o.work == "w5" && o.rules == 1 {
+		want, known = e.one, o.limit >= events
+	} else if o.work == "w5" && o.rules != types {
+		known = false
+	}
+	if known && outputs != want {
+		return fmt.Errorf("%s by %s: %d matches in %d events, exactly %d are there", o.work, o.variant, outputs, min(o.limit, events), want)
+	}
+	return nil
+}
