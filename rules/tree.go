@@ -215,8 +215,7 @@ func (t *tree) openIn(dir, rest string) (fs.File, func(), error) {
 
 // reason words an error with the name as the user knows it, not as it was opened.
 func reason(name string, err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		err = p.Err
 	}
 	return fmt.Errorf("%s: %w", name, err)

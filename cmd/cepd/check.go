@@ -42,7 +42,7 @@ there.`,
   cepd check --json rules/ | jq -r '.diagnostics[].message'`,
 		ValidArgsFunction: completeRules,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			set, diagnostics, err := loadRules(args)
+			set, diagnostics, err := loadRules(args, "")
 			if err != nil {
 				return err
 			}
@@ -62,13 +62,14 @@ there.`,
 			if set == nil {
 				return silent(exitRules)
 			}
+			p := newPrinter(out)
 			if verbose {
 				for _, r := range set.Rules {
-					describe(out, palette{inColour(out)}, r)
+					describe(p, r)
 				}
 			}
-			fmt.Fprintln(out, verdict(set, diagnostics))
-			return nil
+			p.printf("%s\n", verdict(set, diagnostics))
+			return p.done()
 		},
 	}
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "describe each rule: streams, key, clock, program")
@@ -81,11 +82,12 @@ func completeRules(*cobra.Command, []string, string) ([]string, cobra.ShellCompD
 	return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
-// loadRules loads the rules that a command line names. A path that is not there is an error of usage.
-func loadRules(paths []string) (*rules.Set, patterns.Diagnostics, error) {
+// loadRules loads the rules that a command line names. A path that is not there is an error of usage; how ends the
+// sentence that asks for one.
+func loadRules(paths []string, how string) (*rules.Set, patterns.Diagnostics, error) {
 	if len(paths) == 0 {
 		if _, err := os.Stat(rulesDir); err != nil {
-			return nil, nil, usagef("there is no directory %q here: name the rule files or their directory", rulesDir)
+			return nil, nil, usagef("which rules? There is no directory %q here: name the rule files or their directory%s", rulesDir, how)
 		}
 		paths = []string{rulesDir}
 	}
@@ -97,8 +99,8 @@ func loadRules(paths []string) (*rules.Set, patterns.Diagnostics, error) {
 }
 
 // runnableRules loads rules for a command that runs them: mistakes are shown and end it, of warnings only their number is.
-func runnableRules(stderr io.Writer, paths []string) (*rules.Set, error) {
-	set, diagnostics, err := loadRules(paths)
+func runnableRules(stderr io.Writer, paths []string, how string) (*rules.Set, error) {
+	set, diagnostics, err := loadRules(paths, how)
 	switch {
 	case err != nil:
 		return nil, err
@@ -108,7 +110,7 @@ func runnableRules(stderr io.Writer, paths []string) (*rules.Set, error) {
 		}
 		return nil, silent(exitRules)
 	case len(diagnostics) > 0:
-		fmt.Fprintf(stderr, "cepd: %s; cepd check shows what is meant\n", countDiagnostics(diagnostics))
+		newPrinter(stderr).printf("cepd: %s; cepd check shows what is meant\n", countDiagnostics(diagnostics))
 	}
 	return set, nil
 }
@@ -128,7 +130,7 @@ func showDiagnostics(w io.Writer, diagnostics patterns.Diagnostics) error {
 		return failed(fmt.Errorf("write diagnostics: %w", err))
 	}
 	if errs := diagnostics.Errors(); len(errs) > 0 {
-		fmt.Fprintln(w, countDiagnostics(diagnostics))
+		newPrinter(w).printf("%s\n", countDiagnostics(diagnostics))
 	}
 	return nil
 }
@@ -160,12 +162,12 @@ func verdict(set *rules.Set, diagnostics patterns.Diagnostics) string {
 }
 
 // describe writes the facts of a rule.
-func describe(w io.Writer, p palette, r *patterns.Rule) {
-	fmt.Fprintf(w, "%s  %s\n", p.paint(bold, r.ID), p.paint(faint, r.Pos.String()))
+func describe(p *printer, r *patterns.Rule) {
+	p.printf("%s  %s\n", p.paint(bold, r.ID), p.paint(faint, r.Pos.String()))
 	for _, f := range factsOf(r) {
-		fmt.Fprintf(w, "  %-12s %s\n", f.name, f.text)
+		p.printf("  %-12s %s\n", f.name, f.text)
 	}
-	fmt.Fprintln(w)
+	p.printf("\n")
 }
 
 // fact is one thing to know about a rule.

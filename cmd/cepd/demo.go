@@ -62,14 +62,14 @@ func demo(ctx context.Context, out, stderr io.Writer, events int, seed uint64, a
 	if set == nil {
 		return &codedError{exitRules, fmt.Errorf("shipped rules:\n%w", diagnostics)}
 	}
-	table := out
+	p := newPrinter(out)
 	if asJSON {
-		table = stderr
+		p = newPrinter(stderr)
 	}
-	fmt.Fprintf(table, "A day of %s events, %d rules. Generating it ...", thousands(int64(events)), len(set.Rules))
+	p.printf("A day of %s events, %d rules. Generating it ...", thousands(int64(events)), len(set.Rules))
 	start := time.Now()
 	day := newTown(events, seed)
-	fmt.Fprintf(table, " done in %s.\n\n", seconds(time.Since(start)))
+	p.printf(" done in %s.\n\n", seconds(time.Since(start)))
 
 	start = time.Now()
 	summary, err := runDemo(ctx, day, set, func(a *cep.Alert) error {
@@ -77,8 +77,8 @@ func demo(ctx context.Context, out, stderr io.Writer, events int, seed uint64, a
 			_, err := fmt.Fprintf(out, "%s\n", alert.AppendJSON(nil, a))
 			return err
 		}
-		_, err := fmt.Fprintln(out, alertLine(palette{inColour(out)}, a))
-		return err
+		p.printf("%s\n", alertLine(p.palette, a))
+		return p.err
 	})
 	elapsed := time.Since(start)
 	if errors.Is(err, context.Canceled) {
@@ -87,7 +87,7 @@ func demo(ctx context.Context, out, stderr io.Writer, events int, seed uint64, a
 	if err != nil {
 		return failed(err)
 	}
-	return closeDemo(table, day, &summary, elapsed)
+	return closeDemo(p, day, &summary, elapsed)
 }
 
 // runDemo replays the day.
@@ -123,8 +123,7 @@ func alertLine(p palette, a *cep.Alert) string {
 }
 
 // closeDemo writes the closing table. What was planted and not found, or found and not planted, is a failure of cepd.
-func closeDemo(w io.Writer, day *town, s *engine.Summary, elapsed time.Duration) error {
-	p := palette{inColour(w)}
+func closeDemo(p *printer, day *town, s *engine.Summary, elapsed time.Duration) error {
 	t := table{head: []string{"rule", "events", "starts", "still open", "held back", "alerts", "planted"}}
 	var alerts uint64
 	var wrong []string
@@ -137,8 +136,8 @@ func closeDemo(w io.Writer, day *town, s *engine.Summary, elapsed time.Duration)
 			wrong = append(wrong, r.ID)
 		}
 	}
-	fmt.Fprintln(w)
-	t.write(w, p, "")
+	p.printf("\n")
+	t.write(p, "")
 	var events, refused, late, future uint64
 	for i := range s.Streams {
 		st := &s.Streams[i]
@@ -148,7 +147,7 @@ func closeDemo(w io.Writer, day *town, s *engine.Summary, elapsed time.Duration)
 		future += st.Future
 	}
 	rate := float64(events) / max(elapsed.Seconds(), 1e-6)
-	fmt.Fprintf(w, "\n%s events in %s (%s a second): %s. %d late, %d from the future and %d damaged ones were counted and left out.\n",
+	p.printf("\n%s events in %s (%s a second): %s. %d late, %d from the future and %d damaged ones were counted and left out.\n",
 		count(events), seconds(elapsed), count(uint64(rate)), plural(int(alerts), "alert"), late, future, refused)
 	if late != uint64(day.late) || future != uint64(day.future) || refused != uint64(day.refused) {
 		wrong = append(wrong, "the counts of late, future and damaged events")
@@ -156,9 +155,9 @@ func closeDemo(w io.Writer, day *town, s *engine.Summary, elapsed time.Duration)
 	if len(wrong) > 0 {
 		return failed(fmt.Errorf("found is not what was planted: %s; please report this", strings.Join(wrong, ", ")))
 	}
-	fmt.Fprintln(w, p.paint(green, "Every planted case was found, and nothing else."))
-	fmt.Fprintln(w, "The rules: rules/library in the sources. Your own next: cepd help replay.")
-	return nil
+	p.printf("%s\n", p.paint(green, "Every planted case was found, and nothing else."))
+	p.printf("The rules: rules/library in the sources. Your own next: cepd help replay.\n")
+	return p.done()
 }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }

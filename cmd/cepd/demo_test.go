@@ -84,7 +84,7 @@ func TestClosingTableAccuses(t *testing.T) {
 	}
 	day.planted["sensor-silent"]++
 	var out bytes.Buffer
-	if err := closeDemo(&out, day, &summary, time.Second); err == nil || !bytes.Contains([]byte(err.Error()), []byte("sensor-silent")) {
+	if err := closeDemo(newPrinter(&out), day, &summary, time.Second); err == nil || !bytes.Contains([]byte(err.Error()), []byte("sensor-silent")) {
 		t.Errorf("%v\n%s", err, out.Bytes())
 	}
 }

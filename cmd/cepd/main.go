@@ -40,11 +40,12 @@ func run(args []string) int {
 		// Commands code all their errors: what comes without a code is cobra's, about flags and arguments.
 		coded = &codedError{code: exitUsage, err: err}
 	}
+	stderr := newPrinter(os.Stderr)
 	if coded.err != nil {
-		fmt.Fprintf(os.Stderr, "cepd: %v\n", coded.err)
+		stderr.printf("cepd: %v\n", coded.err)
 	}
 	if coded.code == exitUsage {
-		fmt.Fprintf(os.Stderr, "See: %s --help\n", cmd.CommandPath())
+		stderr.printf("See: %s --help\n", cmd.CommandPath())
 	}
 	return coded.code
 }

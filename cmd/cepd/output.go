@@ -45,7 +45,7 @@ type table struct {
 func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
 
 // write writes the table, each line behind the indent, the head faint.
-func (t *table) write(w io.Writer, p palette, indent string) {
+func (t *table) write(p *printer, indent string) {
 	widths := make([]int, len(t.head))
 	left := make([]bool, len(t.head))
 	for i, h := range t.head {
@@ -73,8 +73,8 @@ func (t *table) write(w io.Writer, p palette, indent string) {
 		}
 		return strings.TrimRight(b.String(), " ")
 	}
-	fmt.Fprintln(w, p.paint(faint, line(t.head)))
+	p.printf("%s\n", p.paint(faint, line(t.head)))
 	for _, row := range t.rows {
-		fmt.Fprintln(w, line(row))
+		p.printf("%s\n", line(row))
 	}
 }

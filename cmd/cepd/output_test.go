@@ -12,7 +12,7 @@ func TestTable(t *testing.T) {
 	tab.add("a", "1", "x")
 	tab.add("long", "1,234", "ÄÖÜ")
 	var b strings.Builder
-	tab.write(&b, palette{}, "> ")
+	tab.write(newPrinter(&b), "> ")
 	want := "" +
 		"> rule      n  ü\n" +
 		"> a         1  x\n" +
@@ -21,7 +21,7 @@ func TestTable(t *testing.T) {
 		t.Errorf("got\n%sexpected\n%s", b.String(), want)
 	}
 	b.Reset()
-	tab.write(&b, palette{on: true}, "")
+	tab.write(&printer{palette: palette{on: true}, w: &b}, "")
 	if !strings.HasPrefix(b.String(), "\x1b[2m") {
 		t.Errorf("the head is not faint: %q", b.String())
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/cepd/cepd/cep"
@@ -19,6 +19,7 @@ import (
 	"github.com/cepd/cepd/cep/engine"
 	"github.com/cepd/cepd/cep/source"
 	"github.com/cepd/cepd/cep/source/filesource"
+	"github.com/cepd/cepd/patterns"
 	"github.com/cepd/cepd/rules"
 	"github.com/cepd/cepd/rules/ruletest"
 )
@@ -71,7 +72,7 @@ Time stands where the input ends: windows and absences that end later do not fir
 	flags.StringArrayVarP(&f.times, "time", "t", nil, "`FIELD[,LAYOUT]`: where events keep their time; repeat for others")
 	flags.StringArrayVar(&f.lateness, "lateness", []string{"5s"}, "`[NAME=]DURATION` that events may be out of order")
 	flags.StringArrayVar(&f.tiebreak, "tiebreak", nil, "`[NAME=]FIELD` that orders events of one time")
-	flags.StringVar(&f.maxAhead, "max-ahead", "1h", "`DURATION` above which an event ahead of all others has a broken clock; 0 for none")
+	flags.StringVar(&f.maxAhead, "max-ahead", "1h", "`DURATION` above which an event ahead of all others has a broken clock; 0s for none")
 	flags.StringVar(&f.advance, "advance", "0s", "`DURATION|end`: move time on after the last event")
 	flags.StringVar(&f.form, "format", "auto", "how events are written: auto, json, csv, tsv")
 	flags.StringVar(&f.report, "summary", "table", "summary on standard error: table, json, none")
@@ -90,7 +91,7 @@ func replay(cmd *cobra.Command, f replayFlags) error {
 		return err
 	}
 	stderr := cmd.ErrOrStderr()
-	set, err := runnableRules(stderr, f.rules)
+	set, err := runnableRules(stderr, f.rules, " behind --rules")
 	if err != nil {
 		return err
 	}
@@ -115,7 +116,7 @@ func replay(cmd *cobra.Command, f replayFlags) error {
 			return err
 		}
 	case "table":
-		writeSummary(stderr, &summary)
+		writeSummary(newPrinter(stderr), &summary)
 	}
 	return err
 }
@@ -133,8 +134,8 @@ func (f *replayFlags) config() (engine.ReplayConfig, error) {
 	}
 	if f.advance == "end" {
 		cfg.Advance = engine.ToEnd
-	} else if cfg.Advance, err = parseDuration(f.advance); err != nil {
-		return cfg, usagef("--advance: %w, or \"end\"", err)
+	} else if cfg.Advance, err = patterns.ParseDuration(f.advance); err != nil {
+		return cfg, usagef("--advance %s: %w; or \"end\"", f.advance, err)
 	}
 	if !slices.Contains([]string{"auto", "json", "csv", "tsv"}, f.form) {
 		return cfg, usagef("--format: %q is none of auto, json, csv, tsv", f.form)
@@ -157,7 +158,7 @@ func (f *replayFlags) inputs() ([]input, error) {
 	for _, text := range f.streams {
 		name, paths, ok := strings.Cut(text, "=")
 		if !ok || name == "" || paths == "" {
-			return nil, usagef("--stream %s: write NAME=PATH, as in --stream auth=%s", text, orElse(name, "auth.jsonl"))
+			return nil, usagef("--stream %s: write NAME=PATH, as in --stream auth=%s", text, cmp.Or(name, "auth.jsonl"))
 		}
 		i := slices.IndexFunc(list, func(in input) bool { return in.stream == name })
 		if i < 0 {
@@ -167,13 +168,6 @@ func (f *replayFlags) inputs() ([]input, error) {
 		list[i].paths = append(list[i].paths, strings.Split(paths, ",")...)
 	}
 	return list, nil
-}
-
-func orElse(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
 }
 
 // checkStreams holds the streams that are read against those that rules read: a misspelt name would find nothing, and
@@ -195,7 +189,8 @@ func checkStreams(set *rules.Set, inputs []input) error {
 	}
 	for _, in := range inputs {
 		if !slices.Contains(known, in.stream) {
-			return usagef("--stream %s: no rule reads it; the rules read %s", in.stream, strings.Join(known, ", "))
+			return usagef("--stream %s: no rule reads it%s; the rules read %s", in.stream,
+				didYouMean("%q", in.stream, known), strings.Join(known, ", "))
 		}
 	}
 	return nil
@@ -203,9 +198,9 @@ func checkStreams(set *rules.Set, inputs []input) error {
 
 // timing reads --lateness, --tiebreak and --max-ahead.
 func (f *replayFlags) timing(inputs []input) ([]engine.Stream, error) {
-	ahead, err := parseDuration(f.maxAhead)
+	ahead, err := patterns.ParseDuration(f.maxAhead)
 	if err != nil {
-		return nil, usagef("--max-ahead: %w", err)
+		return nil, usagef("--max-ahead %s: %w", f.maxAhead, err)
 	}
 	streams := make([]engine.Stream, len(inputs))
 	for i, in := range inputs {
@@ -227,7 +222,7 @@ func (f *replayFlags) timing(inputs []input) ([]engine.Stream, error) {
 				for i := range streams {
 					if !has || streams[i].Name == name {
 						if err := set(&streams[i], value); err != nil {
-							return usagef("--%s: %w", flag, err)
+							return usagef("--%s %s: %w", flag, text, err)
 						}
 					}
 				}
@@ -236,7 +231,7 @@ func (f *replayFlags) timing(inputs []input) ([]engine.Stream, error) {
 		return nil
 	}
 	if err := each("lateness", f.lateness, func(s *engine.Stream, v string) (err error) {
-		s.Lateness, err = parseDuration(v)
+		s.Lateness, err = patterns.ParseDuration(v)
 		return err
 	}); err != nil {
 		return nil, err
@@ -285,6 +280,7 @@ func openInputs(cfg *engine.ReplayConfig, inputs []input, form filesource.Form, 
 func runReplay(ctx context.Context, cfg engine.ReplayConfig, out, stderr io.Writer) (engine.Summary, error) {
 	w := bufio.NewWriterSize(out, 64<<10)
 	bar := newProgress(stderr, cfg.Readers)
+	shared := isTerminal(out) // alerts would be written over the bar where both are on one terminal
 	var line []byte
 	cfg.Alert = func(a *cep.Alert) error {
 		line = append(alert.AppendJSON(line[:0], a), '\n')
@@ -295,7 +291,9 @@ func runReplay(ctx context.Context, cfg engine.ReplayConfig, out, stderr io.Writ
 	}
 	cfg.Progress = func(uint64) {
 		if w.Buffered() > 0 {
-			bar.hide()    // or alerts would be written over it where both are on one terminal
+			if shared {
+				bar.hide()
+			}
 			_ = w.Flush() // the writer remembers its error, and the last Flush returns it
 		}
 		bar.show()
@@ -312,55 +310,4 @@ func runReplay(ctx context.Context, cfg engine.ReplayConfig, out, stderr io.Writ
 		return summary, &codedError{exitInterrupted, errors.New("interrupted: the summary covers what was read until then")}
 	}
 	return summary, failed(err)
-}
-
-// progress is a bar over the bytes of all files, on a terminal; nil shows nothing.
-type progress struct {
-	bar     *progressbar.ProgressBar
-	readers []source.Reader
-}
-
-func newProgress(w io.Writer, readers []source.Reader) *progress {
-	if !isTerminal(w) {
-		return nil
-	}
-	var total int64
-	for _, r := range readers {
-		_, n := r.Progress()
-		if n < 0 {
-			total = -1 // nobody knows how much standard input holds: the bar only shows that something happens
-			break
-		}
-		total += n
-	}
-	return &progress{
-		bar: progressbar.NewOptions64(total,
-			progressbar.OptionSetWriter(w),
-			progressbar.OptionSetDescription("replay"),
-			progressbar.OptionShowBytes(true),
-			progressbar.OptionThrottle(100*time.Millisecond),
-			progressbar.OptionClearOnFinish(),
-			progressbar.OptionSetWidth(30),
-			progressbar.OptionEnableColorCodes(inColour(w)),
-		),
-		readers: readers,
-	}
-}
-
-func (p *progress) show() {
-	if p == nil {
-		return
-	}
-	var read int64
-	for _, r := range p.readers {
-		n, _ := r.Progress()
-		read += n
-	}
-	_ = p.bar.Set64(read) // a bar that cannot be drawn is no reason to stop
-}
-
-func (p *progress) hide() {
-	if p != nil {
-		_ = p.bar.Clear() // as above
-	}
 }

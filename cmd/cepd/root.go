@@ -1,7 +1,13 @@
 package main
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/cepd/cepd/patterns/expression"
 )
 
 // newRoot returns the command with all its subcommands.
@@ -29,7 +35,27 @@ Exit codes: 0 ok, 1 failed, 2 wrong command line, 3 mistakes in rules, 130 inter
 	}
 	root.AddCommand(newCheck(), newCompletion(), newDemo(), newReplay(), newTest(), newVersion())
 	root.SetHelpCommand(newHelp(root))
+	root.SetFlagErrorFunc(flagError)
 	return root
+}
+
+// flagError adds the flag that was probably meant.
+func flagError(cmd *cobra.Command, err error) error {
+	wrong, ok := strings.CutPrefix(err.Error(), "unknown flag: --")
+	if !ok {
+		return usagef("%w", err)
+	}
+	var known []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+	return usagef("%w%s", err, didYouMean("--%s", wrong, known))
+}
+
+// didYouMean proposes the nearest of the names, if one is near.
+func didYouMean(format, wrong string, names []string) string {
+	if near := expression.Nearest(wrong, names); near != "" {
+		return fmt.Sprintf(" (did you mean "+format+"?)", near)
+	}
+	return ""
 }
 
 // newHelp returns `cepd help`.

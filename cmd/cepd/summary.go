@@ -2,37 +2,36 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/cepd/cepd/cep"
+	"github.com/cepd/cepd/cep/codec"
 	"github.com/cepd/cepd/cep/engine"
 )
 
 // writeSummary writes where events, starts and matches went, and what to do where that is not as it should be.
-func writeSummary(w io.Writer, s *engine.Summary) {
-	p := palette{inColour(w)}
+func writeSummary(p *printer, s *engine.Summary) {
 	streams := table{head: []string{"stream", "events", "late", "returned", "future", "bad", "out of order by"}}
 	for i := range s.Streams {
 		st := &s.Streams[i]
 		streams.add(st.Name, count(st.Events), count(st.Late), count(st.Returned), count(st.Future), count(bad(st)),
 			cep.FormatDuration(st.Behind))
 	}
-	streams.write(w, p, "")
-	fmt.Fprintln(w)
-	writeFunnels(w, p, s)
+	streams.write(p, "")
+	p.printf("\n")
+	writeFunnels(p, s)
 	if notes := notesOf(s); len(notes) > 0 {
-		fmt.Fprintln(w)
+		p.printf("\n")
 		for _, n := range notes {
-			fmt.Fprintln(w, p.paint(yellow, "note:"), n)
+			p.printf("%s %s\n", p.paint(yellow, "note:"), n)
 		}
 	}
 }
 
 // writeFunnels writes a line for each rule: how many events are left behind each stage.
-func writeFunnels(w io.Writer, p palette, s *engine.Summary) {
+func writeFunnels(p *printer, s *engine.Summary) {
 	t := table{head: []string{"rule", "seen", "visible", "keyed", "opened"}}
 	for _, r := range s.Rules {
 		if r.Skipped != "" {
@@ -62,7 +61,7 @@ func writeFunnels(w io.Writer, p palette, s *engine.Summary) {
 		t.add(row...)
 	}
 	if len(t.rows) > 0 {
-		t.write(w, p, "")
+		t.write(p, "")
 	}
 }
 
@@ -85,6 +84,9 @@ func notesOf(s *engine.Summary) []string {
 		}
 		for _, kind := range slices.Sorted(maps.Keys(st.Bad)) {
 			note("%s: %s refused: %s", st.Name, plural(int(st.Bad[kind]), "record"), kind)
+		}
+		if st.Events == 0 && st.Bad[codec.NoTime.String()] > 0 {
+			note("%s: say where events keep their time: --time FIELD[,LAYOUT]", st.Name)
 		}
 		if st.FirstBad != "" {
 			note("%s: the first of them: %s", st.Name, st.FirstBad)

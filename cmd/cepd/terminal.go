@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
 
@@ -17,16 +18,6 @@ func isTerminal(w io.Writer) bool {
 // (https://no-color.org).
 func inColour(w io.Writer) bool {
 	return isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-}
-
-// width is the number of columns to lay text out for.
-func width(w io.Writer) int {
-	if f, ok := w.(*os.File); ok {
-		if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 0 {
-			return n
-		}
-	}
-	return 100
 }
 
 // style is a way to mark text on a terminal.
@@ -49,4 +40,27 @@ func (p palette) paint(s style, text string) string {
 		return text
 	}
 	return "\x1b[" + string(s) + "m" + text + "\x1b[0m"
+}
+
+// printer writes text to one of the standard streams, in its colours. The first error stops it: done returns it.
+type printer struct {
+	palette
+	w   io.Writer
+	err error
+}
+
+func newPrinter(w io.Writer) *printer { return &printer{palette: palette{inColour(w)}, w: w} }
+
+func (p *printer) printf(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.w, format, args...)
+	}
+}
+
+// done ends a command: with the error of writing, if there was one.
+func (p *printer) done() error {
+	if p.err != nil {
+		return failed(fmt.Errorf("write output: %w", p.err))
+	}
+	return nil
 }

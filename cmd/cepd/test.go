@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"regexp"
 
 	"github.com/spf13/cobra"
@@ -42,7 +41,7 @@ The exit code is 0 if all tests pass, 1 if one fails, 3 if the rules have mistak
 					return usagef("--run: %w", err)
 				}
 			}
-			set, err := runnableRules(cmd.ErrOrStderr(), args)
+			set, err := runnableRules(cmd.ErrOrStderr(), args, "")
 			if err != nil {
 				return err
 			}
@@ -50,16 +49,18 @@ The exit code is 0 if all tests pass, 1 if one fails, 3 if the rules have mistak
 			if err != nil {
 				return failed(err)
 			}
-			out := cmd.OutOrStdout()
+			out := newPrinter(cmd.OutOrStdout())
 			if asJSON {
-				if err := writeJSON(out, testReports(results)); err != nil {
-					return err
-				}
+				err = writeJSON(out.w, testReports(results))
 			} else {
 				showResults(out, results, verbose)
+				err = out.done()
+			}
+			if err != nil {
+				return err
 			}
 			if len(results) == 0 && !asJSON {
-				fmt.Fprintln(cmd.ErrOrStderr(), noTests(filter))
+				newPrinter(cmd.ErrOrStderr()).printf("%s\n", noTests(filter))
 			}
 			for i := range results {
 				if !results[i].Passed() {
@@ -83,8 +84,7 @@ func noTests(filter string) string {
 }
 
 // showResults writes the failing tests, and how many there are of each.
-func showResults(w io.Writer, results []ruletest.Result, verbose bool) {
-	p := palette{inColour(w)}
+func showResults(p *printer, results []ruletest.Result, verbose bool) {
 	failing := 0
 	rules := map[string]bool{}
 	for i := range results {
@@ -92,21 +92,21 @@ func showResults(w io.Writer, results []ruletest.Result, verbose bool) {
 		rules[r.Rule.ID] = true
 		if r.Passed() {
 			if verbose {
-				fmt.Fprintf(w, "%s %s\n", p.paint(green, "ok  "), r.Name())
+				p.printf("%s %s\n", p.paint(green, "ok  "), r.Name())
 			}
 			continue
 		}
 		failing++
-		fmt.Fprintf(w, "%s %s  %s\n", p.paint(red, "FAIL"), p.paint(bold, r.Name()), p.paint(faint, r.Test.Pos.String()))
+		p.printf("%s %s  %s\n", p.paint(red, "FAIL"), p.paint(bold, r.Name()), p.paint(faint, r.Test.Pos.String()))
 		for _, line := range r.Failure {
-			fmt.Fprintf(w, "     %s\n", paintDiff(p, line))
+			p.printf("     %s\n", paintDiff(p.palette, line))
 		}
 	}
 	verdict := p.paint(green, "ok")
 	if failing > 0 {
 		verdict = p.paint(red, fmt.Sprintf("%d failed", failing))
 	}
-	fmt.Fprintf(w, "%s of %s: %s\n", plural(len(results), "test"), plural(len(rules), "rule"), verdict)
+	p.printf("%s of %s: %s\n", plural(len(results), "test"), plural(len(rules), "rule"), verdict)
 }
 
 // paintDiff marks what is missing, too much or different.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"runtime"
 	"runtime/debug"
 
@@ -61,16 +60,17 @@ func newVersion() *cobra.Command {
 			if asJSON {
 				return writeJSON(out, b)
 			}
-			fmt.Fprintf(out, "cepd %s", b.Version)
+			p := newPrinter(out)
+			p.printf("cepd %s", b.Version)
 			if b.Commit != "" {
-				fmt.Fprintf(out, " (commit %.12s", b.Commit)
+				p.printf(" (commit %.12s", b.Commit)
 				if b.Modified {
-					fmt.Fprint(out, ", modified")
+					p.printf(", modified")
 				}
-				fmt.Fprint(out, ")")
+				p.printf(")")
 			}
-			fmt.Fprintf(out, "\nrule language %d, %s, %s\n", b.Language, b.Go, b.Platform)
-			return nil
+			p.printf("\nrule language %d, %s, %s\n", b.Language, b.Go, b.Platform)
+			return p.done()
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")

@@ -2,6 +2,7 @@ package ruletest
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/cepd/cepd/cep"
 	"github.com/cepd/cepd/cep/engine"
@@ -112,14 +113,13 @@ func (b *bench) wait(e *patterns.Element) cep.Duration {
 
 // ended says how starts ended that did not become matches.
 func ended(r *engine.RuleSummary) string {
-	s := ""
+	var b strings.Builder
 	for _, c := range r.Ended {
-		if c.N == 0 || c.Name == nfa.EndCompleted.String() {
-			continue
+		if c.N > 0 && c.Name != nfa.EndCompleted.String() {
+			fmt.Fprintf(&b, "; %d %s", c.N, c.Name)
 		}
-		s += fmt.Sprintf("; %d %s", c.N, c.Name)
 	}
-	return s
+	return b.String()
 }
 
 // count is what a name of the rule has taken.
