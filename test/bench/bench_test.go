@@ -12,7 +12,7 @@ func TestExactMatches(t *testing.T) {
 	for work, s := range map[string]shape{
 		"w1": {Events: 100_000, Window: 20_000}, // windows end in it, as in all three
 		"w2": {Events: 60_000, Live: 10_000, Window: 600_000},
-		"w5": {Events: 50_000, Window: 20_000},
+		"w5": {Events: 100_000, Window: 20_000},
 	} {
 		file := filepath.Join(t.TempDir(), work+".jsonl")
 		want, err := generate(work, file, s)

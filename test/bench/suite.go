@@ -31,6 +31,11 @@ func (s suite) run(w io.Writer) error {
 		defer func() { _ = os.RemoveAll(dir) }() // what is left of it harms nobody
 		s.dir = dir
 	}
+	dir, err := filepath.Abs(s.dir) // the prototype is built in a folder of its own
+	if err != nil {
+		return err
+	}
+	s.dir = dir
 	warm := roundUp(s.live*8/5, markEvery)
 	inputs := map[string]shape{
 		"w1": {Events: s.events, Window: s.window},
@@ -157,9 +162,6 @@ func (s suite) prototype() string {
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "the prototype does not build, its columns stay empty: %v\n", err)
 		return ""
-	}
-	if abs, err := filepath.Abs(program); err == nil {
-		return abs
 	}
 	return program
 }

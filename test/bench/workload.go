@@ -157,13 +157,14 @@ func within(times []int64, ms, window int64) []int64 {
 	return times
 }
 
-// w1 has an event a millisecond. Six in ten of the relevant ones belong to 2,000 bursts that are under way at a time (five
-// to eight failures of one address, then mostly a success), the rest is scattered.
+// w1 has an event a millisecond. Six in ten of the relevant ones belong to bursts (five to eight failures of one address,
+// then mostly a success), of which as many are under way at a time as the input has thousands of events; the rest is
+// scattered.
 func (g *generator) w1(s shape) {
-	const need, bursts = 5, 2000
+	const need = 5
 	type burst struct{ key, left int }
 	begin := func() burst { return burst{1_000_000 + g.r.IntN(2_000_000), 5 + g.r.IntN(4)} }
-	running := make([]burst, bursts)
+	running := make([]burst, max(1, s.Events/1000))
 	for i := range running {
 		running[i] = begin()
 		running[i].left = 1 + g.r.IntN(6) // as if they had begun before
@@ -178,7 +179,7 @@ func (g *generator) w1(s shape) {
 		}
 		key, failed := g.r.IntN(200_000), g.r.IntN(2) == 0
 		if g.r.IntN(10) < 6 {
-			b := &running[g.r.IntN(bursts)]
+			b := &running[g.r.IntN(len(running))]
 			key, failed = b.key, b.left > 0
 			b.left--
 			if b.left < 0 || b.left == 0 && g.r.IntN(10) < 3 {
