@@ -93,8 +93,7 @@ func (r *report) event(e event) {
 		r.failed = true
 	case "output":
 		r.output[k] = append(r.output[k], e.Output)
-		// What a test reports in a line of its own is worth seeing though it passes.
-		if e.Test != "" && strings.HasPrefix(e.Output, "vectors ") {
+		if isFigure(e.Output) {
 			fmt.Fprint(r.out, e.Output)
 		}
 	case "pass", "fail", "skip":
@@ -105,6 +104,16 @@ func (r *report) event(e event) {
 		}
 		delete(r.output, k)
 	}
+}
+
+// isFigure says whether a line is worth seeing though its test passes: what was counted, and how much of it.
+func isFigure(line string) bool {
+	for _, p := range []string{"vectors ", "timeouts ", "exhaustive ", "cases "} {
+		if strings.HasPrefix(line, p) {
+			return true
+		}
+	}
+	return false
 }
 
 func (r *report) test(k key, e event) {
