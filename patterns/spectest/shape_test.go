@@ -300,12 +300,16 @@ func (e shapeElement) where(own, sum int) *expression.Expr {
 			return fits(sc), nil
 		}}
 	}
-	return &expression.Expr{Text: text, Canonical: text, Slots: []int{slotL, slotN}, Test: func(sc *cep.Scope) (bool, error) {
+	x := &expression.Expr{Text: text, Canonical: text, Slots: []int{slotL, slotN}, Test: func(sc *cep.Scope) (bool, error) {
 		if !fits(sc) {
 			return false, nil
 		}
 		return e.asks(sc, sum)
 	}}
+	if x.UsesPrev = e.condition == afterSame || e.condition == afterLess; x.UsesPrev {
+		x.PrevSlots = []int{slotL, slotN}
+	}
+	return x
 }
 
 // keyX is the key "x".
