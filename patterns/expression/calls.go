@@ -117,6 +117,7 @@ func resolveLen(r *resolver, f *function, args []*node, at span) *node {
 		return &node{op: opCall, kind: numberKind, at: at, name: f.name, function: f, args: args}
 	case anyKind, listKind, stringKind, objectKind:
 		return r.plainCall(f, args, at)
+	default:
 	}
 	if args[0].list != nil {
 		return constant(at, cep.Int(int64(args[0].list.Len())))
@@ -137,8 +138,9 @@ func resolveEnd(r *resolver, f *function, args []*node, at span) *node {
 		return r.oneEvent(f.name, args[0])
 	case anyKind, listKind:
 		return r.fold(&node{op: opIndex, at: at, args: []*node{args[0], i}})
+	default:
+		return r.fail(args[0].at, codeType, "", "%s needs a list, this is %s", f.name, args[0].kind)
 	}
-	return r.fail(args[0].at, codeType, "", "%s needs a list, this is %s", f.name, args[0].kind)
 }
 
 func resolveGet(r *resolver, f *function, args []*node, at span) *node {
@@ -148,8 +150,9 @@ func resolveGet(r *resolver, f *function, args []*node, at span) *node {
 		return &node{op: opAt, kind: takenKind, at: at, args: []*node{args[0], i}, origin: args[0].origin}
 	case anyKind, listKind, objectKind, eventKind, takenKind:
 		return r.fold(&node{op: opIndex, at: at, args: []*node{r.asValue(args[0]), i}})
+	default:
+		return r.fail(args[0].at, codeType, "", "%s needs a list or an object, this is %s", f.name, args[0].kind)
 	}
-	return r.fail(args[0].at, codeType, "", "%s needs a list or an object, this is %s", f.name, args[0].kind)
 }
 
 func resolveTake(r *resolver, f *function, args []*node, at span) *node {
@@ -172,6 +175,7 @@ func resolveNumbers(r *resolver, f *function, args []*node, at span) *node {
 			return r.fail(a.at, codeEventAsList, "write "+a.String()+".field", "%s is an event, not a number", a)
 		case stringKind, boolKind, objectKind:
 			return r.fail(a.at, codeType, "", "%s takes numbers, not %s", f.name, a.kind)
+		default:
 		}
 	}
 	return r.plainCall(f, args, at)
@@ -196,8 +200,9 @@ func (r *resolver) timeOf(n *node, at span) *node {
 		return n
 	case anyKind, stringKind, numberKind, eventKind, takenKind:
 		return r.fold(&node{op: opCall, kind: timeKind, at: at, name: "ts", function: functions["ts"], args: []*node{n}})
+	default:
+		return r.fail(n.at, codeType, "", "%s has no time", n.kind)
 	}
-	return r.fail(n.at, codeType, "", "%s has no time", n.kind)
 }
 
 func resolveTime(r *resolver, _ *function, args []*node, at span) *node { return r.timeOf(args[0], at) }

@@ -576,11 +576,12 @@ func compileLen(list *node) valueFunc {
 			}
 			return cep.Int(int64(s.History.Total())), nil
 		}
-	}
-	takens := compileTakens(list)
-	return func(s *cep.Scope, f *frame) (cep.Value, error) {
-		l, err := takens(s, f)
-		return cep.Int(int64(len(l))), err
+	default:
+		takens := compileTakens(list)
+		return func(s *cep.Scope, f *frame) (cep.Value, error) {
+			l, err := takens(s, f)
+			return cep.Int(int64(len(l))), err
+		}
 	}
 }
 

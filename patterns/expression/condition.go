@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/cepd/cepd/cep"
@@ -305,13 +306,7 @@ func compileFieldIn(slot int, texts []string) conditionFunc {
 		if v.Kind() != cep.KindString {
 			return false, nil
 		}
-		value := v.AsString()
-		for _, t := range texts {
-			if t == value {
-				return true, nil
-			}
-		}
-		return false, nil
+		return slices.Contains(texts, v.AsString()), nil
 	}
 }
 

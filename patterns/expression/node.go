@@ -1,10 +1,6 @@
 package expression
 
-import (
-	"slices"
-
-	"github.com/cepd/cepd/cep"
-)
+import "github.com/cepd/cepd/cep"
 
 // kind is what is known of a node's values before any event is seen. Fields may be anything.
 type kind uint8
@@ -128,16 +124,6 @@ type origin struct {
 	prev  bool
 	all   bool
 	steps []int
-}
-
-func (o origin) union(p origin) origin {
-	u := origin{prev: o.prev || p.prev, all: o.all || p.all, steps: slices.Clone(o.steps)}
-	for _, s := range p.steps {
-		if !slices.Contains(u.steps, s) {
-			u.steps = append(u.steps, s)
-		}
-	}
-	return u
 }
 
 func constant(at span, v cep.Value) *node {

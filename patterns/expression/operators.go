@@ -209,6 +209,7 @@ func (r *resolver) in(left, right *node, at span) *node {
 		return n
 	case takensKind:
 		return r.fail(right.at, codeListAsEvent, "write "+left.String()+" in map("+right.String()+", .field)", "%s is a list of events, not of values", right)
+	default:
 	}
 	right = r.asValue(right)
 	n.args[1] = right

@@ -47,9 +47,9 @@ func parse(text, macro string) (*tree, *Problem) {
 	if blank(text) {
 		return nil, fail(0, end, codeSyntax, "", "the expression is empty")
 	}
-	spelled := text
 	tokens, err := lexer.Lex(file.NewSource(text))
 	if err == nil {
+		var spelled string
 		spelled, t.renamed = spell(text, tokens)
 		var parsed *parser.Tree
 		if parsed, err = parser.Parse(spelled); err == nil {

@@ -376,7 +376,7 @@ func compileFilterTakens(n *node) takensFunc {
 				kept = append(kept, t)
 			}
 		}
-		return kept[:len(kept):len(kept)], nil
+		return slices.Clip(kept), nil
 	}
 }
 

@@ -29,10 +29,9 @@ type resolver struct {
 
 // scope is a predicate that is being resolved.
 type scope struct {
-	element   kind
-	origin    origin
-	reduce    bool
-	variables int // bindings outside of it
+	element kind
+	origin  origin
+	reduce  bool
 }
 
 type variable struct {
@@ -168,8 +167,9 @@ func (r *resolver) asValue(n *node) *node {
 			what, hint = "map", "lookup("+n.name+", x)"
 		}
 		return r.fail(n.at, codeType, "write "+hint, "the %s %s is no value", what, n.name)
+	default:
+		return n
 	}
-	return n
 }
 
 // condition resolves a node that must be true or false.
@@ -183,6 +183,7 @@ func (r *resolver) asCondition(n *node) *node {
 		return r.fail(n.at, codeType, n.String()+" != nil asks whether there is one", "%s is an event, not a condition", n)
 	case takensKind:
 		return r.fail(n.at, codeType, "len("+n.String()+") > 0 asks whether there are any", "%s is a list of events, not a condition", n)
+	default:
 	}
 	hint := ""
 	if n.kind == nullKind {
@@ -193,8 +194,8 @@ func (r *resolver) asCondition(n *node) *node {
 
 // identifier resolves a bare name.
 func (r *resolver) identifier(name string, at span) *node {
-	for i := len(r.variables) - 1; i >= 0; i-- {
-		if v := r.variables[i]; v.name == name {
+	for i, v := range slices.Backward(r.variables) {
+		if v.name == name {
 			return &node{op: opVariable, kind: v.kind, at: at, name: name, index: i}
 		}
 	}
@@ -465,6 +466,7 @@ func (r *resolver) member(n *ast.MemberNode) *node {
 		return r.fail(at, codeEventAsList, "write e.field", "e is one event, not a list")
 	case tableKind:
 		return r.asValue(object)
+	default:
 	}
 	if named && object.op == opField && len(object.names) > 0 {
 		return r.eventField(append(slices.Clone(object.names), name.Value), at)

@@ -80,18 +80,19 @@ func compileAt(n *node) takenFunc {
 			}
 			return s.History.Nth(i), nil
 		}
-	}
-	list := compileTakens(n.args[0])
-	return func(s *cep.Scope, f *frame) (cep.Taken, error) {
-		l, err := list(s, f)
-		if err != nil {
-			return nil, err
+	default:
+		takens := compileTakens(list)
+		return func(s *cep.Scope, f *frame) (cep.Taken, error) {
+			l, err := takens(s, f)
+			if err != nil {
+				return nil, err
+			}
+			i, ok, err := at(s, f, len(l))
+			if !ok || err != nil {
+				return nil, err
+			}
+			return l[i], nil
 		}
-		i, ok, err := at(s, f, len(l))
-		if !ok || err != nil {
-			return nil, err
-		}
-		return l[i], nil
 	}
 }
 
