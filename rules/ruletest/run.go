@@ -27,6 +27,8 @@ const (
 	maxEvents = 1_000_000
 )
 
+var errEvents = fmt.Errorf("more than %d events in one test", maxEvents)
+
 // Result is what came of one test.
 type Result struct {
 	Rule *patterns.Rule
@@ -132,6 +134,9 @@ func (b *bench) step(s *patterns.TestStep, first bool) error {
 	case s.File != "":
 		return b.file(s, first)
 	}
+	if b.events+s.Times > maxEvents { // said before they are played
+		return errEvents
+	}
 	at := b.zero.Add(s.At)
 	for range s.Times {
 		if err := b.push(b.decoder, s.From, s.Event, at); err != nil {
@@ -145,7 +150,7 @@ func (b *bench) step(s *patterns.TestStep, first bool) error {
 // push decodes an event and hands it to the engine. at is its time where it does not say it itself.
 func (b *bench) push(decoder codec.Decoder, stream string, data []byte, at cep.Time) error {
 	if b.events++; b.events > maxEvents {
-		return fmt.Errorf("more than %d events in one test", maxEvents)
+		return errEvents
 	}
 	p := b.partitions.Get(stream, "test")
 	if p == nil { // the rule does not read the stream; whoever checks the rules is warned
