@@ -19,6 +19,9 @@ type Index struct {
 	found   []int
 	stamps  []uint64 // by rule: the lookup that found it last
 	lookup  uint64
+	// last is the partition of the last event, and current the index of its stream: most events are like the last.
+	last    *cep.Partition
+	current *streamIndex
 }
 
 // streamIndex is the index over the rules that read one stream.
@@ -195,7 +198,10 @@ func indexable(eq expression.Equality) bool {
 // Lookup returns the positions of the rules that the event may touch, each once, in no particular order. The result is
 // valid until the next call and must not be changed.
 func (x *Index) Lookup(ev *cep.Event) []int {
-	s := x.streams[ev.Position.Partition.Stream]
+	if p := ev.Position.Partition; p != x.last {
+		x.last, x.current = p, x.streams[p.Stream]
+	}
+	s := x.current
 	if s == nil {
 		return nil
 	}

@@ -23,9 +23,9 @@ type Delivery struct {
 // RouterCounters is the first part of a rule's funnel.
 type RouterCounters struct {
 	// Visible is the number of events that the rule's `where` and its exceptions without steps let through, Keyed the
-	// number of those that belong to at least one key.
+	// number of those that can count for the rule and belong to at least one key.
 	Visible, Keyed uint64
-	// NoKey is the number of times that an element yielded no key from a visible event, TooManyKeys how often because
+	// NoKey is the number of times that elements yielded no key from an event that can count, TooManyKeys how often because
 	// there were more than MaxKeys.
 	NoKey, TooManyKeys uint64
 	// Hidden is the number of events that each exception hid, from the rule or from steps, in the order of
@@ -41,8 +41,12 @@ type RouterCounters struct {
 type Router struct {
 	rule     *Rule
 	recipes  map[string][]recipe // by stream
+	every    bool                // every visible event counts, also one that no element can take
 	counters RouterCounters
 	scope    cep.Scope
+	// last is the partition of the last event, and current what its stream is routed by: most events are like the last.
+	last    *cep.Partition
+	current []recipe
 
 	deliveries []Delivery
 	buf        []byte // the keys of deliveries
@@ -55,6 +59,22 @@ type Router struct {
 type recipe struct {
 	by   []*expression.Expr
 	mask uint64
+	// conditions are those of the elements, next to each other because each event asks them.
+	conditions []condition
+}
+
+// condition is what an element asks of the event alone; nil where it asks nothing, or more than the event.
+type condition struct {
+	bit  uint64
+	test func(*cep.Scope) (bool, error)
+}
+
+func conditionOf(e *Element) condition {
+	c := condition{bit: 1 << e.Name}
+	if e.Where != nil && e.Where.Unary {
+		c.test = e.Where.Test
+	}
+	return c
 }
 
 // NewRouter returns a router for the rule.
@@ -62,6 +82,7 @@ func NewRouter(r *Rule) *Router {
 	rt := &Router{
 		rule:     r,
 		recipes:  map[string][]recipe{},
+		every:    everyEventCounts(r),
 		counters: RouterCounters{Hidden: make([]uint64, len(r.Exceptions))},
 		parts:    make([]cep.Value, len(r.Key)),
 		lists:    make([][]cep.Value, len(r.Key)),
@@ -79,18 +100,24 @@ func addRecipe(list []recipe, e *Element) []recipe {
 	for i := range list {
 		if slices.EqualFunc(list[i].by, e.By, func(a, b *expression.Expr) bool { return a.Canonical == b.Canonical }) {
 			list[i].mask |= 1 << e.Name
+			list[i].conditions = append(list[i].conditions, conditionOf(e))
 			return list
 		}
 	}
-	return append(list, recipe{by: e.By, mask: 1 << e.Name})
+	return append(list, recipe{by: e.By, mask: 1 << e.Name, conditions: []condition{conditionOf(e)}})
 }
 
 // Counters returns the counters, which go on counting.
 func (rt *Router) Counters() *RouterCounters { return &rt.counters }
 
-// Route returns the keys that the event belongs to, each once. The result is valid until the next call.
+// Route returns the keys that the event belongs to, each once, as far as it can count there: an event for which the
+// conditions of all elements are false from the start is left out, unless the rule uses `strict` or `prev`. The result is
+// valid until the next call.
 func (rt *Router) Route(ev *cep.Event) []Delivery {
-	recipes := rt.recipes[ev.Position.Partition.Stream]
+	if p := ev.Position.Partition; p != rt.last {
+		rt.last, rt.current = p, rt.recipes[p.Stream]
+	}
+	recipes := rt.current
 	if len(recipes) == 0 {
 		return nil
 	}
@@ -105,7 +132,11 @@ func (rt *Router) Route(ev *cep.Event) []Delivery {
 	rt.counters.Visible++
 	rt.deliveries, rt.buf = rt.deliveries[:0], rt.buf[:0]
 	for i := range recipes {
-		if !rt.addKeys(&recipes[i], recipes[i].mask&^hidden) {
+		rec := &recipes[i]
+		if !rt.every && !rt.fits(rec, hidden) {
+			continue
+		}
+		if !rt.addKeys(rec, rec.mask&^hidden) {
 			rt.counters.NoKey++
 		}
 	}
@@ -113,6 +144,31 @@ func (rt *Router) Route(ev *cep.Event) []Delivery {
 		rt.counters.Keyed++
 	}
 	return rt.deliveries
+}
+
+// fits reports whether an element of the recipe may take the event, as far as conditions on the event alone can tell. The
+// machine asks them again where it hears the event; where it does not, errors are counted here.
+func (rt *Router) fits(rec *recipe, hidden uint64) bool {
+	var failed error
+	for i := range rec.conditions {
+		c := &rec.conditions[i]
+		if hidden&c.bit != 0 {
+			continue
+		}
+		if c.test == nil {
+			return true
+		}
+		ok, err := c.test(&rt.scope)
+		if err != nil {
+			failed = err
+		} else if ok {
+			return true
+		}
+	}
+	if failed != nil {
+		rt.fail(failed)
+	}
+	return false
 }
 
 // except returns the names that exceptions hide the event from, and false where one hides it from all.

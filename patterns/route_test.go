@@ -163,6 +163,7 @@ func TestRouteVisibility(t *testing.T) {
 			{Name: "broken", Where: broken, Expires: 50},
 		},
 	}
+	rule.Elements[1].Link = nfa.Strict // every visible event counts
 	r := patterns.NewRouter(rule)
 	login := cep.String("login")
 	at := func(t cep.Time, v ...cep.Value) *cep.Event {
@@ -201,6 +202,51 @@ func TestRouteVisibility(t *testing.T) {
 	rule.Elements = []patterns.Element{step(0, "auth", nil, broken), step(1, "auth", nil, field(0))}
 	if diff := cmp.Diff([]string{"[1] 10"}, route(patterns.NewRouter(rule), at(1, cep.Int(1)))); diff != "" {
 		t.Errorf("a key that errs: %s", diff)
+	}
+}
+
+// An event that no element can take is left out, unless every visible event counts.
+func TestRouteLeavesOut(t *testing.T) {
+	history := &expression.Expr{Canonical: "a.x == x", Test: func(*cep.Scope) (bool, error) { panic("needs what was taken") }}
+	rule := &patterns.Rule{
+		Streams: []string{"auth"}, Key: []string{"k"},
+		Elements:   []patterns.Element{step(0, "auth", is(1, cep.Int(1)), field(0)), step(1, "auth", is(1, cep.Int(2)), field(0))},
+		Exceptions: []patterns.Exception{{Name: "not b", Where: is(0, cep.Int(8)), Steps: []int{1}, Expires: cep.AfterAll}},
+	}
+	for _, c := range []struct {
+		name   string
+		change func(e *patterns.Element)
+		k, x   int64
+		want   []string
+	}{
+		{"one fits", nil, 1, 2, []string{"[1] 11"}},
+		{"none fits", nil, 1, 3, nil},
+		{"the one that fits does not see it", nil, 8, 2, nil},
+		{"strict", func(e *patterns.Element) { e.Link = nfa.Strict }, 1, 3, []string{"[1] 11"}},
+		{"strict loop", func(e *patterns.Element) { e.Loop = nfa.Strict }, 1, 3, []string{"[1] 11"}},
+		{"prev", func(e *patterns.Element) { x := *is(1, cep.Int(2)); x.UsesPrev = true; e.Where = &x }, 1, 3, []string{"[1] 11"}},
+		{"what was taken decides", func(e *patterns.Element) { e.Where = history }, 1, 3, []string{"[1] 11"}},
+		{"no condition", func(e *patterns.Element) { e.Where = nil }, 1, 3, []string{"[1] 11"}},
+	} {
+		r := *rule
+		r.Elements = slices.Clone(rule.Elements)
+		if c.change != nil {
+			c.change(&r.Elements[1])
+		}
+		if diff := cmp.Diff(c.want, route(patterns.NewRouter(&r), event(auth, cep.Int(c.k), cep.Int(c.x)))); diff != "" {
+			t.Errorf("%s: %s", c.name, diff)
+		}
+	}
+	failing := *broken
+	failing.Unary = true
+	rule.Elements[0].Where = &failing
+	r := patterns.NewRouter(rule)
+	if got := route(r, event(auth, cep.Int(1), cep.Int(3))); got != nil || r.Counters().Errors != 1 {
+		t.Errorf("a condition that errs: %v, %+v", got, *r.Counters())
+	}
+	// Where the machine hears the event it asks, and counts, itself.
+	if got := route(r, event(auth, cep.Int(1), cep.Int(2))); len(got) != 1 || r.Counters().Errors != 1 {
+		t.Errorf("a condition that errs beside one that holds: %v, %+v", got, *r.Counters())
 	}
 }
 

@@ -66,8 +66,12 @@ func (k *clock) watermark(now cep.Time) cep.Time {
 	return w
 }
 
-// take puts an event into the order buffer.
-func (k *clock) take(ev *cep.Event, tie cep.Value, arrival uint64, values []cep.Value, shared bool) {
+// route finds out where an event belongs among the clock's rules; nil where no rule has a use for it.
+func (k *clock) route(ev *cep.Event) *entry {
+	list := k.index.Lookup(ev)
+	if len(list) == 0 {
+		return nil
+	}
 	var e *entry
 	if n := len(k.free); n > 0 {
 		e = k.free[n-1]
@@ -75,6 +79,20 @@ func (k *clock) take(ev *cep.Event, tie cep.Value, arrival uint64, values []cep.
 	} else {
 		e = &entry{}
 	}
+	for _, i := range list {
+		if r := k.rules[i]; r.disabled == "" {
+			r.route(ev, e)
+		}
+	}
+	if len(e.routes) == 0 {
+		k.free = append(k.free, e)
+		return nil
+	}
+	return e
+}
+
+// take puts a routed event into the order buffer.
+func (k *clock) take(e *entry, ev *cep.Event, tie cep.Value, arrival uint64, values []cep.Value, shared bool) {
 	own := e.ev.Values
 	e.ev, e.tie, e.arrival, e.shared = *ev, tie, arrival, shared
 	e.ev.Values = values
@@ -86,12 +104,12 @@ func (k *clock) take(ev *cep.Event, tie cep.Value, arrival uint64, values []cep.
 
 // give returns an entry for reuse. Machines copied what they keep.
 func (k *clock) give(e *entry) {
-	values := e.ev.Values[:0]
+	values := e.ev.Values
 	if e.shared {
 		values = nil
 	}
-	clear(values[:cap(values)]) // strings must not stay for an entry's sake
-	*e = entry{ev: cep.Event{Values: values}}
+	clear(values) // strings must not stay for an entry's sake
+	*e = entry{ev: cep.Event{Values: values[:0]}, routes: e.routes[:0], keys: e.keys[:0]}
 	k.free = append(k.free, e)
 }
 
@@ -151,12 +169,12 @@ func (k *clock) event(e *entry) {
 		k.places = append(k.places, place{e.tie, e.ev.Position})
 	}
 	k.memo.Next()
-	for _, i := range k.index.Lookup(&e.ev) {
-		r := k.rules[i]
+	for i := range e.routes {
+		r := e.routes[i].rule
 		if r.disabled != "" {
 			continue
 		}
-		r.event(&e.ev)
+		r.event(e, &e.routes[i])
 		if !r.active {
 			r.active = true
 			k.active = append(k.active, r)

@@ -42,7 +42,8 @@ type Core struct {
 	skipped    []RuleSummary
 	options    Options
 	arrivals   uint64
-	waiting    int // events since the last release
+	wanted     []wanted // scratch of admit
+	waiting    int      // events since the last release
 }
 
 // New returns a Core that runs the enabled rules of the set. A rule that reads a stream which is not in the list is not
@@ -266,14 +267,13 @@ func (c *Core) admit(p *partition, ev *cep.Event, keep Keeper) {
 	s.highest, s.first = max(s.highest, t), min(s.first, t)
 	s.summary.Taken++
 
-	var wanted [8]*clock // more streams sets than these read one stream in few services; then append allocates
-	clocks := wanted[:0]
+	c.wanted = c.wanted[:0]
 	for _, k := range s.clocks {
-		if len(k.index.Lookup(ev)) > 0 {
-			clocks = append(clocks, k)
+		if e := k.route(ev); e != nil {
+			c.wanted = append(c.wanted, wanted{k, e})
 		}
 	}
-	if len(clocks) == 0 {
+	if len(c.wanted) == 0 {
 		return
 	}
 	if keep != nil {
@@ -284,15 +284,22 @@ func (c *Core) admit(p *partition, ev *cep.Event, keep Keeper) {
 		tie = ev.Value(s.tieSlot)
 	}
 	c.arrivals++
-	values, shared := ev.Values, len(clocks) > 1
+	values, shared := ev.Values, len(c.wanted) > 1
 	if shared {
 		values = slices.Clone(values)
 	}
-	for _, k := range clocks {
-		k.take(ev, tie, c.arrivals, values, shared)
+	for _, w := range c.wanted {
+		w.clock.take(w.entry, ev, tie, c.arrivals, values, shared)
 	}
 }
 
+// wanted is an event on its way into a clock's order buffer.
+type wanted struct {
+	clock *clock
+	entry *entry
+}
+
+// touches reports whether a rule may have a use for the event.
 func (c *Core) touches(s *stream, ev *cep.Event) bool {
 	for _, k := range s.clocks {
 		if len(k.index.Lookup(ev)) > 0 {

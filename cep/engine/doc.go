@@ -25,7 +25,8 @@
 //
 // # Cost
 //
-// An event that no rule can touch costs a look at the index and no allocation. One that may waits in the order buffer:
+// An event that no rule can touch costs a look at the index, the conditions of the rules found, and no
+// allocation. One that may waits in the order buffer with the keys it belongs to:
 // its fields are copied once.
 //
 // # Caveats

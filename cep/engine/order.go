@@ -15,6 +15,18 @@ type entry struct {
 	arrival uint64
 	// shared says that ev.Values belongs to several entries, one for each clock.
 	shared bool
+	// routes are the rules and keys that the event belongs to; keys holds their keys.
+	routes []route
+	keys   []byte
+}
+
+// route is an event's place in the stream of one key of a rule.
+type route struct {
+	rule       *running
+	start, end int // of the key, in entry.keys
+	mask       uint64
+	// broken says that the rule panicked when it was asked for its keys: it stops when the event's turn comes.
+	broken string
 }
 
 // before is the total order S1.1.

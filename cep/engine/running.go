@@ -40,17 +40,34 @@ func newRunning(r *rules.Rule, rank int, memo *nfa.Memo) *running {
 	return x
 }
 
-// event offers an event to the machine, for each of its keys.
-func (r *running) event(ev *cep.Event) {
+// route adds the keys that an event belongs to.
+func (r *running) route(ev *cep.Event, e *entry) {
+	n := len(e.routes)
 	defer func() {
 		if cause := recover(); cause != nil {
-			// What time alone decides before this event still counts, whatever else is released together with it.
-			r.disable("event", cause, ev.Time-1)
+			e.routes = append(e.routes[:n], route{rule: r, broken: fmt.Sprint(cause)})
 		}
 	}()
 	for _, d := range r.router.Route(ev) {
-		r.machine.Event(d.Key, ev, d.Mask)
+		start := len(e.keys)
+		e.keys = append(e.keys, d.Key...)
+		e.routes = append(e.routes, route{rule: r, start: start, end: len(e.keys), mask: d.Mask})
 	}
+}
+
+// event offers an event to the machine for one of its keys.
+func (r *running) event(e *entry, to *route) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			// What time alone decides before this event still counts, whatever else is released together with it.
+			r.disable("event", cause, e.ev.Time-1)
+		}
+	}()
+	if to.broken != "" {
+		r.disable("key", to.broken, e.ev.Time-1)
+		return
+	}
+	r.machine.Event(e.keys[to.start:to.end], &e.ev, to.mask)
 }
 
 // advance moves time and appends what the machine let out.
@@ -61,7 +78,9 @@ func (r *running) advance(w cep.Time, dst []found) (out []found) {
 			out = dst
 		}
 	}()
-	r.machine.Advance(min(w, r.until))
+	if to := min(w, r.until); r.machine.NextDeadline() <= to {
+		r.machine.Advance(to)
+	}
 	out = dst
 	for _, m := range r.machine.Matches() {
 		out = append(out, found{r, m})
