@@ -30,35 +30,45 @@ func writeSummary(p *printer, s *engine.Summary) {
 	}
 }
 
-// writeFunnels writes a line for each rule: how many events are left behind each stage.
+// writeFunnels writes a line for each rule: how many events are left behind each stage. A stage that is 0 for every rule is
+// left out, where rules usually have none of it: the table must fit a terminal.
 func writeFunnels(p *printer, s *engine.Summary) {
 	t := table{head: []string{"rule", "seen", "visible", "keyed", "opened"}}
-	for _, r := range s.Rules {
-		if r.Skipped != "" {
-			continue
-		}
+	reasons := map[string]bool{}
+	var open, timeouts, suppressed bool
+	for i := range s.Rules {
+		r := &s.Rules[i]
 		for _, e := range r.Ended {
-			t.head = append(t.head, e.Name)
+			reasons[e.Name] = reasons[e.Name] || e.N > 0
 		}
-		break
+		open, timeouts, suppressed = open || r.Open > 0, timeouts || r.Timeouts > 0, suppressed || r.Suppressed > 0
 	}
-	t.head = append(t.head, "open", "matched", "timeouts", "suppressed", "alerts", "taken by step")
 	for i := range s.Rules {
 		r := &s.Rules[i]
 		if r.Skipped != "" {
 			continue
 		}
 		row := []string{r.ID, count(r.Seen), count(r.Visible), count(r.Keyed), count(r.Opened)}
-		for _, e := range r.Ended {
-			row = append(row, count(e.N))
+		head := t.head[:len(row):len(row)]
+		add := func(is bool, name string, n uint64) {
+			if is {
+				head, row = append(head, name), append(row, count(n))
+			}
 		}
+		for _, e := range r.Ended {
+			add(reasons[e.Name], e.Name, e.N)
+		}
+		add(open, "open", uint64(r.Open))
+		add(true, "matched", r.Matched)
+		add(timeouts, "timeouts", r.Timeouts)
+		add(suppressed, "suppressed", r.Suppressed)
+		add(true, "alerts", r.Alerts)
 		var steps []string
 		for _, c := range r.Taken {
 			steps = append(steps, c.Name+" "+count(c.N))
 		}
-		row = append(row, count(uint64(r.Open)), count(r.Matched), count(r.Timeouts), count(r.Suppressed), count(r.Alerts),
-			strings.Join(steps, ", "))
-		t.add(row...)
+		t.head = append(head, "taken by step")
+		t.add(append(row, strings.Join(steps, ", "))...)
 	}
 	if len(t.rows) > 0 {
 		t.write(p, "")
