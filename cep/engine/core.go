@@ -23,6 +23,8 @@ type Options struct {
 	Alert func(*cep.Alert)
 	// Batch is the number of events between two releases; a default where it is 0. Output does not depend on it.
 	Batch int
+	// Furthest remembers the run of each rule that came furthest, for tests of rules: see [Core.Furthest].
+	Furthest bool
 }
 
 // Keeper makes what an event borrows stay valid: see [codec.Decoder].
@@ -105,6 +107,9 @@ func (c *Core) addRule(r *rules.Rule, rank, predicates int) {
 	}
 	k := c.clockOf(streams, predicates)
 	x := newRunning(r, rank, k.memo)
+	if c.options.Furthest {
+		x.machine.TrackFurthest()
+	}
 	k.rules = append(k.rules, x)
 	c.running = append(c.running, x)
 }
@@ -415,6 +420,17 @@ func (c *Core) Release() {
 		k.release(k.watermark(now))
 	}
 	c.emit()
+}
+
+// Furthest says how far the run of a rule came that came furthest; Progress.Name is an index into the rule's names.
+// [Options.Furthest] must have asked for it.
+func (c *Core) Furthest(rule string) (_ nfa.Progress, ok bool) {
+	for _, r := range c.running {
+		if r.rule.ID == rule {
+			return r.machine.Furthest()
+		}
+	}
+	return nfa.Progress{}, false
 }
 
 // now is the time of the input as a whole: the least watermark of the streams that have not ended, or the highest time seen

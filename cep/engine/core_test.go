@@ -323,6 +323,28 @@ func TestUntouchedEventsAreFree(t *testing.T) {
 	}
 }
 
+func TestFurthest(t *testing.T) {
+	set := setOf(rule("r", 100, element{from: "auth", kind: "a"}, element{from: "auth", kind: "b"}, element{from: "auth", kind: "c"}))
+	core, err := engine.New(set, []engine.Stream{{Name: "auth"}}, engine.Options{Furthest: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := core.Furthest("r"); ok {
+		t.Error("a run before there was an event")
+	}
+	for i, kind := range []string{"a", "b"} {
+		e := ev(auth0, cep.Time(i), kind, "u")
+		core.Push(auth0, &cep.Event{Time: e.time, Position: cep.Position{Partition: auth0}, Values: e.values}, nil)
+	}
+	core.Finish(0)
+	if p, ok := core.Furthest("r"); !ok || p.Name != 2 || p.Total != 2 {
+		t.Errorf("furthest %+v, %v", p, ok)
+	}
+	if _, ok := core.Furthest("other"); ok {
+		t.Error("a run of a rule that is not there")
+	}
+}
+
 // The funnel adds up.
 func TestSummary(t *testing.T) {
 	set := setOf(rule("r", 100, element{from: "auth", kind: "fail"}, element{from: "auth", kind: "ok"}))
