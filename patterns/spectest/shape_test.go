@@ -333,6 +333,7 @@ func (e shapeElement) asks(sc *cep.Scope, aggregate int) (bool, error) {
 		return ok && c < 0, nil
 	case inKey:
 		return n.AsInt()%2 == 0 || sc.Key == keyX, nil
+	default:
 	}
 	if took == 0 { // what follows asks what ref took, or how much there is
 		return true, nil
@@ -349,6 +350,7 @@ func (e shapeElement) asks(sc *cep.Scope, aggregate int) (bool, error) {
 		return cep.Equal(n, h.AggregateEvent(aggregate).Value(slotN)), nil
 	case notLast:
 		return !cep.Equal(n, h.AggregateEvent(aggregate).Value(slotN)), nil
+	default:
 	}
 	v, err := h.Aggregate(aggregate)
 	if err != nil {
