@@ -147,6 +147,7 @@ var homes = map[string][]string{
 	"github.com/klauspost/compress":       {"cep/source/filesource"},
 	"github.com/spf13/cobra":              {"cmd/cepd"},
 	"github.com/spf13/pflag":              {"cmd/cepd"},
+	"github.com/google/go-cmp":            {"cep/source/sourcetest"},
 	"github.com/schollz/progressbar":      {"cmd/cepd"},
 	"github.com/segmentio/kafka-go":       {"internal/kafkawire", "cep/source/kafkasource"},
 	"github.com/redis/go-redis":           {"sinks/redissink"},
