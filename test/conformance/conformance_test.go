@@ -49,9 +49,13 @@ func (n tally) line(kind, file string) string {
 // All files of the peer in the folder are run, whole: another folder may hold other seeds under these names or others.
 func TestVectors(t *testing.T) {
 	dir := folder(t)
-	files, err := filepath.Glob(filepath.Join(dir, "flink*.jsonl*"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no file flink*.jsonl or flink*.jsonl.gz in %s", dir)
+	var files []string
+	for _, peer := range []string{"flink", "siddhi"} {
+		found, err := filepath.Glob(filepath.Join(dir, peer+"*.jsonl*"))
+		if err != nil || len(found) == 0 {
+			t.Errorf("no file %s*.jsonl or %s*.jsonl.gz in %s", peer, peer, dir)
+		}
+		files = append(files, found...)
 	}
 	decisions, err := ReadDecisions(decisionsFile)
 	if err != nil {
@@ -92,6 +96,8 @@ func (r *fileRun) vector(v *Vector) {
 		r.invalid(v)
 	case "lateness":
 		r.late(v)
+	case "tree_pattern":
+		r.siddhi(v)
 	default:
 		r.wrong(v, "kind "+v.Kind+" is unknown", "")
 	}

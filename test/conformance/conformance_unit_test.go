@@ -300,3 +300,90 @@ func TestQuirkNeedsIngredient(t *testing.T) {
 		t.Error("a group of optional steps may take nothing")
 	}
 }
+
+func TestTranslateSiddhi(t *testing.T) {
+	const head = "version: 1\nrules:\n- id: vector\n"
+	for name, c := range map[string]struct{ pattern, columns, want string }{
+		"once": {
+			pattern: `{"seq": [{"atom": {"as": "e1", "stream": "A", "where": "price>20.0f"}}, {"atom": {"as": "e2", "stream": "B", "where": "price>e1.price"}}], "contiguity": "relaxed"}`,
+			columns: `["e1.price as p"]`,
+			want: head + `  from: [A, B]
+  unbounded: true
+  sequence:
+  - absent: earlier
+    from: A
+    where: "price>20.0"
+    for: forever
+    from_start: true
+  - step: s_e1
+    from: A
+    where: "price>20.0"
+  - step: s_e2
+    from: B
+    where: "price>s_e1.price"
+  after_match: none
+  alert:
+    fields:
+      f0: "s_e1.price"
+`,
+		},
+		"sequence of every": {
+			pattern: `{"within_ms": 5, "of": {"seq": [{"every": {"atom": {"as": "e1", "stream": "A"}}}, {"repeat": {"atom": {"as": "e2", "stream": "A", "where": "ifThenElse(e2[last].price is null, e1.price <= price, e2[last - 1].price <= price)"}}, "min": 1, "max": null}, {"atom": {"as": "e3", "stream": "A"}}], "contiguity": "strict"}}`,
+			columns: `["e2[0].price as p", "e2.price as q"]`,
+			want: head + `  from: [A]
+  within: 5ms
+  sequence:
+  - step: s_e1
+    from: A
+  - step: s_e2
+    from: A
+    where: "(taken[-1].price == nil ? s_e1.price <= price : taken[-2].price <= price)"
+    contiguity: strict
+    times: 1..
+    loop: strict
+  - step: s_e3
+    from: A
+    contiguity: strict
+  after_match: {to_last: s_e3}
+  alert:
+    fields:
+      f0: "s_e2[0].price"
+      f1: "s_e2[-1].price"
+`,
+		},
+		"absence with a time between": {
+			pattern: `{"seq": [{"every": {"atom": {"as": "e1", "stream": "A"}}}, {"not": {"atom": {"stream": "B", "where": "x==1"}}, "for_ms": 7}, {"atom": {"as": "e3", "stream": "A"}}], "contiguity": "relaxed"}`,
+			columns: `["e1.price as p"]`,
+			want: head + `  from: [A, B]
+  unbounded: true
+  sequence:
+  - step: s_e1
+    from: A
+  - absent: n_1
+    from: B
+    where: "(x==1) and not (ts(e) - ts(s_e1) > duration('7ms'))"
+  - step: s_e3
+    from: A
+    where: "ts(e) - ts(s_e1) > duration('7ms')"
+  after_match: to_next
+  alert:
+    fields:
+      f0: "s_e1.price"
+`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := (&Vector{Text: []byte(`{"pattern": ` + c.pattern + `, "select": ` + c.columns + `}`)}).Siddhi()
+			if err != nil {
+				t.Fatal(err)
+			}
+			tr := s.Translate()
+			if diff := cmp.Diff(c.want, tr.Text); diff != "" || tr.Missing != "" {
+				t.Errorf("missing %q\n%s", tr.Missing, diff)
+			}
+			if tr.Once != (name == "once") {
+				t.Errorf("once: %v", tr.Once)
+			}
+		})
+	}
+}

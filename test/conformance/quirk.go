@@ -72,6 +72,11 @@ func (v *Vector) accepted() string {
 // reasons are what may explain that the vector differs: its quirks that fit its pattern.
 func (v *Vector) reasons() []string {
 	var out []string
+	if v.Kind == "tree_pattern" {
+		if s, err := v.Siddhi(); err == nil {
+			return s.reasons()
+		}
+	}
 	if name := v.accepted(); name != "" {
 		out = append(out, name)
 	}

@@ -31,6 +31,8 @@ type Vector struct {
 	Input        []Entry          `json:"input"`
 	Expected     Expected         `json:"expected"`
 
+	// Text is the vector as it was read: other peers have patterns of other forms.
+	Text []byte `json:"-"`
 	// Sum identifies the vector by its content: ids are the peer generator's serial numbers and come again with other
 	// seeds.
 	Sum string `json:"-"`
@@ -137,8 +139,8 @@ func Load(folder, name string) (_ []*Vector, sum string, err error) {
 		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
 			continue
 		}
-		v := &Vector{Sum: checksum(lines.Bytes())}
-		if err := json.Unmarshal(lines.Bytes(), v); err != nil {
+		v := &Vector{Text: bytes.Clone(lines.Bytes()), Sum: checksum(lines.Bytes())}
+		if err := json.Unmarshal(v.Text, v); err != nil {
 			return nil, "", fmt.Errorf("%s:%d: %w", name, len(vectors)+1, err)
 		}
 		vectors = append(vectors, v)
