@@ -65,6 +65,9 @@ type Place struct {
 	Schema *cep.Schema
 	// Condition says that the expression must be true or false.
 	Condition bool
+	// Having says that the expression is asked when a loop may be left: there is no current event, and the loop's own name,
+	// among Steps, is the list of what this pass of it took.
+	Having bool
 	// Event says that there is a current event: bare names are its fields, e is the event. Not so in alerts.
 	Event bool
 	// Prev says that prev may be used.
@@ -80,6 +83,9 @@ type Place struct {
 	Match bool
 	// Later are names of the rule that stand behind this place: using one is a mistake with a message of its own.
 	Later []string
+	// Hidden are names of the rule that cannot be read in this place at all, where events of one step are no context: a
+	// mistake too.
+	Hidden []string
 	// Key are the names of the key's parts, for $key.name.
 	Key []string
 	// Fields are the names of the alert's fields, for titles and severities (Scope.Fields).

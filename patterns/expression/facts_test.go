@@ -99,6 +99,21 @@ func TestFacts(t *testing.T) {
 	}
 }
 
+// TestHaving: what a loop may be left by is asked at each event, so it is kept up to date.
+func TestHaving(t *testing.T) {
+	w := populated()
+	w.place = &Place{
+		Schema: w.schema, Condition: true, Having: true, Steps: append(w.place.Steps, Step{"own", 3, true}), Aggregates: &w.aggregates,
+	}
+	x := w.compile(t, `sum(own, .n) >= 1 and len(own) == 1 and ok.user == "root"`)
+	if ok, err := x.Test(w.set()); !ok || err != nil {
+		t.Error(ok, err)
+	}
+	if got, want := facts(w, x), `unary=false slots= 1=user 3=n agg1(3,n) agg0(3) agg6(1)`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 // TestAlertsWalk: alerts ask for no aggregates, and give the same values.
 func TestAlertsWalk(t *testing.T) {
 	for _, text := range []string{

@@ -104,7 +104,9 @@ func insert(set *[]int, i int) {
 
 // incremental says that aggregates are kept up to date event by event. An alert is made once, so it walks over what was
 // taken instead of making every candidate carry a sum.
-func (p *planner) incremental() bool { return p.place.Event && p.place.Aggregates != nil }
+func (p *planner) incremental() bool {
+	return (p.place.Event || p.place.Having) && p.place.Aggregates != nil
+}
 
 // aggregate replaces a node that a rule's aggregates can answer:
 //

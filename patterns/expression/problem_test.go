@@ -192,6 +192,10 @@ func TestPlaces(t *testing.T) {
 	alert := func(p *Place) {
 		*p = Place{Schema: p.Schema, Match: true, Steps: p.Steps, Key: p.Key, Lists: p.Lists, Fields: []string{"fails", "user"}}
 	}
+	having := func(p *Place) {
+		*p = Place{Schema: p.Schema, Condition: true, Having: true, Steps: append(p.Steps, Step{"own", 3, true}), Key: p.Key, Aggregates: p.Aggregates}
+	}
+	seen := func(p *Place) { *p = Place{Schema: p.Schema, Event: true, Hidden: []string{"fail", "ok", "own"}} }
 	where := func(p *Place) { *p = Place{Schema: p.Schema, Event: true, Macros: p.Macros} }
 	for _, c := range []struct {
 		place      func(*Place)
@@ -213,6 +217,14 @@ func TestPlaces(t *testing.T) {
 		{where, `e.duration > 5`, "", ""},
 		{where, `fail.user == 1`, "", ""}, // no step here, so a field
 		{where, `$key.user == 1`, codeConstant, ""},
+		{having, `sum(own, .amount) > 10 and len(own) > ok.count and own[-1].user == $key.user`, "", ""},
+		{having, `amount > 10`, codePlace, "own[-1].amount"},
+		{having, `own.amount > 10`, codeListAsEvent, "own[-1].amount"},
+		{having, `e.amount > 10`, codePlace, "own[-1].field"},
+		{having, `taken[0].user == ok.user`, codePlace, ""},
+		{seen, `fail.user`, codePlace, "e.fail"},
+		{seen, `e.fail`, "", ""},
+		{seen, `lower(user)`, "", ""},
 	} {
 		problems := compile(c.text, c.place)
 		switch {

@@ -219,7 +219,7 @@ func (r *resolver) identifier(name string, at span) *node {
 	switch name {
 	case "e":
 		if !p.Event {
-			return r.fail(at, codePlace, r.stepHint(""), "there is no current event in an alert")
+			return r.fail(at, codePlace, r.stepHint(""), "%s has no current event", r.eventless())
 		}
 		return &node{op: opEvent, kind: eventKind, at: at}
 	case "prev":
@@ -243,6 +243,9 @@ func (r *resolver) identifier(name string, at span) *node {
 	}
 	if slices.Contains(p.Later, name) {
 		return r.fail(at, codeLater, r.fieldHint(name), "step %q stands behind this place: it has taken nothing yet", name)
+	}
+	if slices.Contains(p.Hidden, name) {
+		return r.fail(at, codePlace, r.fieldHint(name), "what %q took cannot be read here: only the current event can", name)
 	}
 	if !p.Event {
 		return r.unknown(name, at)
@@ -269,16 +272,25 @@ func (r *resolver) unknown(name string, at span) *node {
 	if hint := didYouMean(name, known); hint != "" {
 		return r.fail(at, codeName, hint, "unknown name %q", name)
 	}
-	return r.fail(at, codePlace, r.stepHint(name), "an alert has no current event, so there is no field %q", name)
+	return r.fail(at, codePlace, r.stepHint(name), "%s has no current event, so there is no field %q", r.eventless(), name)
 }
 
-// stepHint says how to write a field of an event that was taken.
+// eventless names the place without a current event.
+func (r *resolver) eventless() string {
+	if r.place.Having {
+		return "having"
+	}
+	return "an alert"
+}
+
+// stepHint says how to write a field of an event that was taken: of the loop that having is about, else of the last
+// single step.
 func (r *resolver) stepHint(field string) string {
 	if field == "" {
 		field = "field"
 	}
 	for _, s := range slices.Backward(r.place.Steps) {
-		if !s.List {
+		if !s.List && !r.place.Having {
 			return "write " + s.Name + "." + field
 		}
 	}
@@ -394,7 +406,7 @@ func (r *resolver) fieldName(path []string) string {
 	}
 	_, foreign := foreignWords[path[0]]
 	if !isName(path[0]) || foreign || slices.Contains(reservedNames, path[0]) || path[0] == r.place.Own ||
-		slices.Contains(r.place.Later, path[0]) ||
+		slices.Contains(r.place.Later, path[0]) || slices.Contains(r.place.Hidden, path[0]) ||
 		slices.ContainsFunc(r.place.Steps, func(s Step) bool { return s.Name == path[0] }) {
 		return printPath("e", path)
 	}
