@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -386,7 +387,7 @@ func (t *siddhiTranslator) composite(indent, link string, within int64) {
 }
 
 var (
-	// e1.price, e2[0].price, e2[last].price, e2[last - 1].price
+	// As in e1.price, e2[0].price, e2[last].price, e2[last - 1].price.
 	reference = regexp.MustCompile(`\b(e\d+)(?:\[(last)?\s*(-?)\s*(\d*)\])?\.(\w+)`)
 	isNull    = regexp.MustCompile(`\s+is\s+null\b`)
 	branch    = regexp.MustCompile(`^ifThenElse\(([^,]*),([^,]*),([^,]*)\)$`)
@@ -412,8 +413,10 @@ func (t *siddhiTranslator) expression(own, text string) string {
 		case !list:
 			return name + "." + field
 		case last != "" && minus != "":
-			n := 0
-			fmt.Sscan(index, &n)
+			n, err := strconv.Atoi(index)
+			if err != nil {
+				t.lacks("index " + ref)
+			}
 			return fmt.Sprintf("%s[-%d].%s", name, n+1, field)
 		case last != "" || index == "":
 			return name + "[-1]." + field
