@@ -70,13 +70,20 @@ func readSkips(file string) ([]string, error) {
 	return l, nil
 }
 
+// print writes; where nobody can read the report any more the run counts as failed.
+func (r *report) print(text string) {
+	if _, err := io.WriteString(r.out, text); err != nil {
+		r.failed = true
+	}
+}
+
 func (r *report) read(in io.Reader) error {
 	sc := bufio.NewScanner(in)
 	sc.Buffer(nil, 16<<20) // a failing test may print a large diff on one line
 	for sc.Scan() {
 		var e event
 		if err := json.Unmarshal(sc.Bytes(), &e); err != nil {
-			fmt.Fprintln(r.out, sc.Text()) // go test prints build trouble as it is
+			r.print(sc.Text() + "\n") // go test prints build trouble as it is
 			continue
 		}
 		r.event(e)
@@ -88,13 +95,13 @@ func (r *report) event(e event) {
 	k := key{e.Package, e.Test}
 	switch e.Action {
 	case "build-output":
-		fmt.Fprint(r.out, e.Output)
+		r.print(e.Output)
 	case "build-fail":
 		r.failed = true
 	case "output":
 		r.output[k] = append(r.output[k], e.Output)
 		if isFigure(e.Output) {
-			fmt.Fprint(r.out, e.Output)
+			r.print(e.Output)
 		}
 	case "pass", "fail", "skip":
 		if e.Test != "" {
@@ -121,7 +128,7 @@ func (r *report) test(k key, e event) {
 	switch e.Action {
 	case "fail":
 		r.failed = true
-		fmt.Fprint(r.out, strings.Join(r.output[k], ""))
+		r.print(strings.Join(r.output[k], ""))
 	case "skip":
 		r.skips++
 		reason := r.reason(k)
@@ -130,7 +137,7 @@ func (r *report) test(k key, e event) {
 			verdict = "skip not allowed in CI"
 			r.failed = true
 		}
-		fmt.Fprintf(r.out, "%s: %s: %s\n", verdict, e.Test, reason)
+		r.print(fmt.Sprintf("%s: %s: %s\n", verdict, e.Test, reason))
 	}
 }
 
@@ -162,29 +169,29 @@ func (r *report) isAllowed(reason string) bool {
 func (r *report) pkg(k key, e event) {
 	if e.Action == "fail" {
 		r.failed = true
-		fmt.Fprint(r.out, strings.Join(r.output[k], ""))
+		r.print(strings.Join(r.output[k], ""))
 		if e.FailedBuild != "" {
-			fmt.Fprintf(r.out, "FAIL\t%s [build failed]\n", e.Package)
+			r.print(fmt.Sprintf("FAIL\t%s [build failed]\n", e.Package))
 		}
 		return
 	}
 	for _, line := range r.output[k] {
 		if strings.HasPrefix(line, "ok ") {
-			fmt.Fprint(r.out, line)
+			r.print(line)
 		}
 	}
 }
 
 func (r *report) close() int {
-	fmt.Fprintf(r.out, "tests: %d run, %d skipped\n", r.ran-r.skips, r.skips)
+	r.print(fmt.Sprintf("tests: %d run, %d skipped\n", r.ran-r.skips, r.skips))
 	if r.ran == r.skips {
-		fmt.Fprintln(r.out, "no test ran")
+		r.print("no test ran\n")
 		r.failed = true
 	}
 	if r.failed {
-		fmt.Fprintln(r.out, "FAIL")
+		r.print("FAIL\n")
 		return 1
 	}
-	fmt.Fprintln(r.out, "PASS")
+	r.print("PASS\n")
 	return 0
 }
