@@ -52,38 +52,63 @@ func (b *bench) furthest(r *engine.RuleSummary) string {
 		return fmt.Sprintf("none of %d events passed the rule's where and exceptions, or could fit a step", r.Seen)
 	case r.Keyed == 0:
 		return fmt.Sprintf("none of %d visible events has a key: is a field of by missing?", r.Visible)
-	case r.Opened == 0:
-		return "no event fitted the first step, " + b.rule.Names[b.firstStep()]
 	}
-	elements := b.rule.Elements
-	last := -1
-	for i := range elements {
-		if !elements[i].Absent && count(r, elements[i].Name) > 0 {
-			last = i
+	p, ok := b.core.Furthest(r.ID)
+	if !ok || p.Name < 0 {
+		if r.Opened == 0 {
+			return "no event fitted the first step, " + b.rule.Names[b.firstStep()]
+		}
+		return "no run waited for anything" + ended(r)
+	}
+	return "the furthest run " + b.progress(p, r) + ended(r)
+}
+
+// progress says what a run took, and what it waited for.
+func (b *bench) progress(p nfa.Progress, r *engine.RuleSummary) string {
+	name := b.rule.Names[p.Name]
+	e := b.element(p.Name)
+	switch {
+	case e == nil:
+		return fmt.Sprintf("took %s and waited for %s", events(p.Total), name)
+	case e.Absent:
+		if n := count(r, p.Name); n > 0 {
+			return fmt.Sprintf("took %s, and then came %s, which must be absent", events(p.Total), name)
+		}
+		return fmt.Sprintf("took %s and waited for time to pass without %s: end the test with {advance: %s}",
+			events(p.Total), name, cep.FormatDuration(b.wait(e)))
+	case e.Min > 1:
+		return fmt.Sprintf("took %d of %s, which needs %d", p.Taken, name, e.Min)
+	}
+	return fmt.Sprintf("took %s and waited for %s", b.before(e, p.Total), name)
+}
+
+// element returns the element of a name.
+func (b *bench) element(name int) *patterns.Element {
+	for i := range b.rule.Elements {
+		if e := &b.rule.Elements[i]; e.Name == name {
+			return e
 		}
 	}
-	if last < 0 {
-		return "the furthest run took nothing"
-	}
-	took := b.rule.Names[elements[last].Name]
-	for i := last + 1; i < len(elements); i++ {
-		e := &elements[i]
-		if e.Absent {
-			if n := count(r, e.Name); n > 0 {
-				return fmt.Sprintf("the furthest run took %s; %s, which must be absent, was seen", took, b.rule.Names[e.Name])
+	return nil
+}
+
+// before says what was taken before an element: by name where it can have been nothing else.
+func (b *bench) before(e *patterns.Element, total int) string {
+	for i := range b.rule.Elements {
+		if &b.rule.Elements[i] == e && i > 0 && !b.rule.Elements[i-1].Optional {
+			if last := &b.rule.Elements[i-1]; !last.Absent {
+				return events(total) + " up to " + b.rule.Names[last.Name]
 			}
-			continue
 		}
-		if e.Optional {
-			continue
-		}
-		return fmt.Sprintf("the furthest run took %s and waited for %s%s", b.more(&elements[last], took), b.rule.Names[e.Name], ended(r))
 	}
-	if e := &elements[len(elements)-1]; e.Absent && r.Open > 0 {
-		return fmt.Sprintf("the furthest run took %s and waited for time to pass without %s: end the test with {advance: %s}",
-			took, b.rule.Names[e.Name], cep.FormatDuration(b.wait(e)))
+	return events(total)
+}
+
+func events(n int) string {
+	if n == 1 {
+		return "1 event"
 	}
-	return fmt.Sprintf("the furthest run took %s%s", b.more(&elements[last], took), ended(r))
+	return fmt.Sprintf("%d events", n)
 }
 
 // firstStep is the index of the first element that takes an event.
@@ -96,14 +121,6 @@ func (b *bench) firstStep() int {
 	return 0
 }
 
-// more adds how many events a loop needs, since the counters do not say how many one run took.
-func (b *bench) more(e *patterns.Element, name string) string {
-	if e.Min > 1 {
-		return fmt.Sprintf("some of %s (of which it needs %d)", name, e.Min)
-	}
-	return name
-}
-
 func (b *bench) wait(e *patterns.Element) cep.Duration {
 	if e.For > 0 {
 		return e.For
@@ -113,13 +130,16 @@ func (b *bench) wait(e *patterns.Element) cep.Duration {
 
 // ended says how starts ended that did not become matches.
 func ended(r *engine.RuleSummary) string {
-	var b strings.Builder
+	var parts []string
 	for _, c := range r.Ended {
 		if c.N > 0 && c.Name != nfa.EndCompleted.String() {
-			fmt.Fprintf(&b, "; %d %s", c.N, c.Name)
+			parts = append(parts, fmt.Sprintf("%d %s", c.N, c.Name))
 		}
 	}
-	return b.String()
+	if parts == nil {
+		return ""
+	}
+	return "; starts: " + strings.Join(parts, ", ")
 }
 
 // count is what a name of the rule has taken.

@@ -99,7 +99,8 @@ func runTest(set *rules.Set, r *patterns.Rule, t *patterns.Test) (Result, error)
 	}
 	var err error
 	b.core, err = engine.New(&rules.Set{Set: &compiled}, streams, engine.Options{
-		Alert: func(a *cep.Alert) { b.alerts = append(b.alerts, a) },
+		Alert:    func(a *cep.Alert) { b.alerts = append(b.alerts, a) },
+		Furthest: true,
 	})
 	if err != nil {
 		return Result{}, err
