@@ -12,6 +12,9 @@ var includeWords = []string{"ids", "none", "first_last", "all"}
 // alertNames are what an alert says as an event of the stream `alerts`, beside its fields (S8).
 var alertNames = []string{"rule", "kind", "severity", "key", "tags"}
 
+// maxFields bounds what an alert carries: it is a message for people.
+const maxFields = 256
+
 // alert checks what the rule's alerts look like.
 func (c *ruleChecker) alert() {
 	a := c.all.alert
@@ -19,6 +22,10 @@ func (c *ruleChecker) alert() {
 		return
 	}
 	alert := &c.rule.Alert
+	if len(a.fields) > maxFields {
+		c.fail(a.fields[maxFields].name, codeTooMany, "", "an alert has at most %d fields", maxFields)
+		return
+	}
 	for _, f := range a.fields {
 		if slices.Contains(alertNames, f.name.value) {
 			c.fail(f.name, codeName, "", "every alert has %q already, so no field can have this name", f.name.value)
@@ -92,7 +99,7 @@ func (c *ruleChecker) suppress(s *suppressSyntax, fields []string) *Suppress {
 		if field >= 0 {
 			part = -1 // a field that repeats a key part says the same
 		} else if part < 0 {
-			c.fail(t, codeSuppress, didYouMean(t.value, slices.Concat(fields, c.rule.Key)), "the alert has no field %q, and the key no such part", t.value)
+			c.fail(t, codeSuppress, c.didYouMean(c.own.File, t.value, slices.Concat(fields, c.rule.Key)), "the alert has no field %q, and the key no such part", t.value)
 		}
 		out.By = append(out.By, SuppressBy{Field: field, Key: part})
 	}

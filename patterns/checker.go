@@ -228,7 +228,7 @@ func (c *ruleChecker) after(after *afterSyntax) {
 	case ok:
 		c.rule.After, c.rule.Target = words[after.word.value], i
 	case c.own.after != nil: // otherwise a default whose step this rule does not have
-		c.fail(after.target, codeAfter, didYouMean(name, c.stepNames()), "the rule has no step %q", name)
+		c.fail(after.target, codeAfter, c.didYouMean(c.own.File, name, c.stepNames()), "the rule has no step %q", name)
 	}
 }
 
@@ -269,7 +269,7 @@ func (c *ruleChecker) word(t *text, key, otherwise string, words ...string) stri
 		return otherwise
 	}
 	if !slices.Contains(words, t.value) {
-		c.fail(t, codeWord, didYouMean(t.value, words), "%q is %s, not %q", key, oneOf(words), t.value)
+		c.fail(t, codeWord, c.didYouMean(c.own.File, t.value, words), "%q is %s, not %q", key, oneOf(words), t.value)
 		return otherwise
 	}
 	return t.value

@@ -55,6 +55,7 @@ const (
 	codeSteps        = "CEP0146"
 	codeSuppress     = "CEP0147"
 	codeTest         = "CEP0148"
+	codeMore         = "CEP0149"
 	codeNoKey        = "CEP0160"
 	codeStepField    = "CEP0161"
 	codeAnyLoop      = "CEP0162"
@@ -132,11 +133,12 @@ var fileCodes = []Code{
 	{codeNoWindow, "No window.", "Without `within` every open start is kept for ever. Write `within`, bound every gap by a step's `within` or `for`, or say `unbounded: true`.", false},
 	{codeGap, "A gap that is longer than the window of the rule.", "It could never be used up.", false},
 	{codeUnbounded, "`unbounded: true` beside `within`.", "", false},
-	{codeTooMany, "Too many elements.", "A rule has at most 63 steps and absences.", false},
+	{codeTooMany, "Too many of something.", "A rule has at most 63 steps and absences, 16 key parts, 256 alert fields and 1,000 exceptions.", false},
 	{codeAfter, "`after_match` names no step of the rule.", "", false},
 	{codeSteps, "An exception names no element of the rule.", "", false},
 	{codeSuppress, "`suppress` names neither an alert field nor a part of the key.", "", false},
 	{codeTest, "A mistake in a test.", "", false},
+	{codeMore, "There are more mistakes than are shown.", "At most 200 errors and 200 warnings of one file are shown.", false},
 	{codeNoKey, "No key.", "Without `by` all events of the world are one sequence: a failure of one user is followed by a success of another.", true},
 	{codeStepField, "A step is named like a field.", "In conditions the name means the field in some places and the step in others.", true},
 	{codeAnyLoop, "A loop that takes `any` without an upper bound.", "With n events that fit it has 2^n candidates.", true},

@@ -99,8 +99,15 @@ func (c *ruleChecker) place(i int) *expression.Place {
 	return p
 }
 
+// maxExceptions bounds the exceptions of a rule: each is evaluated for every event that it may read.
+const maxExceptions = 1_000
+
 // exceptions checks the exceptions of the rule (S1.4).
 func (c *ruleChecker) exceptions() {
+	if len(c.all.exceptions) > maxExceptions {
+		c.fail(c.all.exceptions[maxExceptions].name, codeTooMany, "use a list", "a rule has at most %d exceptions", maxExceptions)
+		return
+	}
 	seen := map[string]bool{}
 	for _, x := range c.all.exceptions {
 		if seen[x.name.value] {
@@ -119,7 +126,7 @@ func (c *ruleChecker) exceptions() {
 			i, ok := c.names[s.value]
 			if !ok {
 				if c.own.exceptions != nil {
-					c.fail(s, codeSteps, didYouMean(s.value, c.rule.Names), "the rule has no element %q", s.value)
+					c.fail(s, codeSteps, c.didYouMean(c.own.File, s.value, c.rule.Names), "the rule has no element %q", s.value)
 				}
 				continue
 			}

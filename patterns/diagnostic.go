@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // Diagnostic is a mistake in a rule file, or a warning about something that is probably not meant.
@@ -104,20 +105,23 @@ const maxExcerpt = 160
 
 // marked returns the line, or the part of it around the mistake, and the caret and tildes to print below it.
 func (d Diagnostic) marked() (line, mark string) {
-	runes := []rune(d.Excerpt)
-	at := min(d.Column-1, len(runes))
+	at, all := d.Column-1, utf8.RuneCountInString(d.Excerpt)
 	before, after := "", ""
-	if len(runes) > maxExcerpt {
-		from := max(0, min(at-maxExcerpt/3, len(runes)-maxExcerpt))
+	text := d.Excerpt
+	if all > maxExcerpt {
+		from := max(0, min(at-maxExcerpt/3, all-maxExcerpt))
 		if from > 0 {
 			before = "…"
 		}
-		if from+maxExcerpt < len(runes) {
+		if from+maxExcerpt < all {
 			after = "…"
 		}
-		runes = runes[from:min(len(runes), from+maxExcerpt)]
+		text = text[byteOffset(text, from):]
+		text = text[:byteOffset(text, maxExcerpt)]
 		at -= from
 	}
+	runes := []rune(text)
+	at = min(at, len(runes))
 	var l, m strings.Builder
 	l.WriteString(before)
 	m.WriteString(strings.Repeat(" ", len([]rune(before))))
@@ -141,6 +145,17 @@ func (d Diagnostic) marked() (line, mark string) {
 	return l.String(), m.String()
 }
 
+// byteOffset returns where the n-th rune of a text begins.
+func byteOffset(s string, n int) int {
+	for i := range s {
+		if n == 0 {
+			return i
+		}
+		n--
+	}
+	return len(s)
+}
+
 // clean makes a message safe for a terminal: words of users stand in it.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
@@ -157,19 +172,59 @@ type report struct {
 	seen map[Diagnostic]bool
 	// hushed are lines of which nothing more is reported; only their File and Line are set.
 	hushed map[Pos]bool
+	// errors and warnings count those of each file, also the ones that are not kept.
+	errors, warnings map[string]int
 }
 
-func newReport() *report { return &report{seen: map[Diagnostic]bool{}, hushed: map[Pos]bool{}} }
+// maxReports is the number of errors, and that of warnings, that are kept of one file: nobody reads more before mending some, and a file
+// that is nothing but mistakes must not cost a line of its text for each.
+const maxReports = 200
+
+func newReport() *report {
+	return &report{
+		seen: map[Diagnostic]bool{}, hushed: map[Pos]bool{}, errors: map[string]int{}, warnings: map[string]int{},
+	}
+}
+
+// full reports whether no more errors of a file are kept, so that nobody needs to look for hints.
+func (r *report) full(file string) bool { return r.errors[file] >= maxReports }
+
+// mute reports whether an error in a line would not be kept.
+func (r *report) mute(file string, line int) bool {
+	return r.full(file) || r.hushed[Pos{File: file, Line: line}]
+}
+
+// didYouMean formats the nearest word as a hint.
+func (r *report) didYouMean(file, word string, words []string) string {
+	if r.full(file) {
+		return ""
+	}
+	if n := nearest(word, words); n != "" {
+		return fmt.Sprintf("did you mean %q?", n)
+	}
+	return ""
+}
 
 // hush ends the reports about a line that was not read as it stands.
 func (r *report) hush(file string, line int) { r.hushed[Pos{File: file, Line: line}] = true }
 
 // add takes a diagnostic. Defaults are checked once for each rule that they hold for, but reported once.
 func (r *report) add(d Diagnostic) {
+	if r.hushed[Pos{File: d.File, Line: d.Line}] {
+		return
+	}
 	d.Length, d.Message, d.Hint = max(1, d.Length), shorten(d.Message), shorten(d.Hint)
 	same := d
-	same.Rule = ""
-	if r.seen[same] || r.hushed[Pos{File: d.File, Line: d.Line}] {
+	same.Rule, same.Excerpt = "", "" // a line can be a megabyte, too long for a key
+	if r.seen[same] {
+		return
+	}
+	counts := r.errors
+	if d.Warning {
+		counts = r.warnings
+	}
+	counts[d.File]++
+	if counts[d.File] > maxReports {
 		return
 	}
 	r.seen[same] = true
@@ -181,5 +236,17 @@ func (r *report) sorted() Diagnostics {
 	slices.SortStableFunc(r.list, func(a, b Diagnostic) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
-	return r.list
+	var all Diagnostics
+	for i, d := range r.list {
+		all = append(all, d)
+		if i+1 < len(r.list) && r.list[i+1].File == d.File {
+			continue
+		}
+		if more := max(0, r.errors[d.File]-maxReports) + max(0, r.warnings[d.File]-maxReports); more > 0 {
+			d.Code, d.Message, d.Hint = codeMore, fmt.Sprintf("%d more mistakes of this file are not shown", more), "mend these first"
+			d.Length, d.Warning, d.Rule = 1, r.errors[d.File] <= maxReports, ""
+			all = append(all, d)
+		}
+	}
+	return all
 }

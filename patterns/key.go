@@ -7,9 +7,27 @@ import (
 	"github.com/cepd/cepd/patterns/expression"
 )
 
+// maxKeyParts bounds a key: each event is encoded by it.
+const maxKeyParts = 16
+
+// keysOfElements returns the keys that elements have of their own.
+func (c *ruleChecker) keysOfElements() []*bySyntax {
+	var keys []*bySyntax
+	for _, e := range c.elements {
+		keys = append(keys, e.by)
+	}
+	return keys
+}
+
 // key checks and compiles the keys of the rule and its elements (S1.3).
 func (c *ruleChecker) key() {
 	by := c.all.by
+	for _, k := range append([]*bySyntax{by}, c.keysOfElements()...) {
+		if k != nil && len(k.parts) > maxKeyParts {
+			c.fail(k.parts[maxKeyParts].value, codeTooMany, "", "a key has at most %d parts", maxKeyParts)
+			return
+		}
+	}
 	givers := 0 // elements with a key of their own
 	for _, e := range c.elements {
 		if e.by != nil {
@@ -115,7 +133,7 @@ func (c *ruleChecker) fit(e *elementSyntax, own []*expression.Expr) []*expressio
 	for i, p := range e.by.parts {
 		at := slices.Index(key, p.name.value)
 		if at < 0 {
-			c.fail(p.name, codeBy, didYouMean(p.name.value, key), "the key of the rule has no part %q", p.name.value)
+			c.fail(p.name, codeBy, c.didYouMean(c.own.File, p.name.value, key), "the key of the rule has no part %q", p.name.value)
 			return nil
 		}
 		fitted[at] = own[i]

@@ -127,6 +127,9 @@ func (c *ruleChecker) lintNames() {
 	}
 }
 
+// maxKnown bounds the names that a misspelt field is compared with.
+const maxKnown = 1_000
+
 // lintFields warns of fields that no event of the rule's tests has where one has a field of nearly the same name. Tests
 // are the only witness of what fields there are.
 func (c *ruleChecker) lintFields() {
@@ -143,6 +146,9 @@ func (c *ruleChecker) lintFields() {
 	}
 	slices.Sort(known)
 	known = slices.Compact(known)
+	if len(known) > maxKnown {
+		return
+	}
 	for _, u := range c.uses {
 		for _, slot := range u.expr.Slots {
 			name := c.schema.Name(slot)
@@ -157,7 +163,7 @@ func (c *ruleChecker) lintFields() {
 			pos := u.text.at(u.offset + at)
 			c.add(Diagnostic{
 				Pos: pos, Length: utf8.RuneCountInString(name), Code: codeField, Warning: true, Rule: c.rule.ID,
-				Message: fmt.Sprintf("unknown field name %q", name), Hint: didYouMean(name, []string{near}),
+				Message: fmt.Sprintf("unknown field name %q", name), Hint: c.didYouMean(c.own.File, name, []string{near}),
 				Excerpt: u.text.file.Line(pos.Line),
 			})
 		}

@@ -35,9 +35,10 @@ func (r *reader) torn(n *yamlnode.Node, i int) int {
 			start = k
 		}
 	} else {
-		all := v.Value
-		for j := i + 2; isOpen(all) && j+1 < len(n.Content) && isRest(n.Content[j], n.Content[j+1]); j += 2 {
-			all += ", " + n.Content[j].Value
+		var b brackets
+		b.read(v.Value)
+		for j := i + 2; b.open() && count < maxTorn && j+1 < len(n.Content) && isRest(n.Content[j], n.Content[j+1]); j += 2 {
+			b.read(n.Content[j].Value)
 			count++
 		}
 		if count == 0 {
@@ -61,12 +62,14 @@ func (r *reader) tornItem(n *yamlnode.Node, i int) int {
 	if n.Style&yamlnode.Flow == 0 || item.Kind != yamlnode.Scalar || yamlnode.IsQuoted(item) {
 		return -1
 	}
-	all, count := item.Value, 0
-	for j := i + 1; isOpen(all) && j < len(n.Content) && n.Content[j].Kind == yamlnode.Scalar; j++ {
-		all += ", " + n.Content[j].Value
+	var b brackets
+	b.read(item.Value)
+	count := 0
+	for j := i + 1; b.open() && count < maxTorn && j < len(n.Content) && n.Content[j].Kind == yamlnode.Scalar; j++ {
+		b.read(n.Content[j].Value)
 		count++
 	}
-	if count == 0 || isOpen(all) {
+	if count == 0 || b.open() {
 		return -1
 	}
 	mended, _ := r.mended(item)
@@ -77,28 +80,44 @@ func (r *reader) tornItem(n *yamlnode.Node, i int) int {
 // word is what keys look like.
 var word = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// isOpen reports whether a bracket or a string of an expression is still open at the end of a text.
-func isOpen(expr string) bool {
-	depth, quote := 0, rune(0)
-	for _, c := range expr {
-		switch {
-		case quote != 0:
-			if c == quote {
-				quote = 0
-			}
-		case c == '"' || c == '\'':
-			quote = c
-		case c == '(' || c == '[' || c == '{':
-			depth++
-		case c == ')' || c == ']' || c == '}':
-			depth--
-		}
-	}
-	return depth > 0 || quote != 0
+// maxTorn bounds the pieces that an expression is looked for in: a call has a few arguments.
+const maxTorn = 64
+
+// brackets follows the brackets and strings of an expression.
+type brackets struct {
+	depth int
+	quote rune
 }
+
+func (b *brackets) read(expr string) {
+	for _, c := range expr {
+		b.next(c)
+	}
+}
+
+func (b *brackets) next(c rune) {
+	switch {
+	case b.quote != 0:
+		if c == b.quote {
+			b.quote = 0
+		}
+	case c == '"' || c == '\'':
+		b.quote = c
+	case c == '(' || c == '[' || c == '{':
+		b.depth++
+	case c == ')' || c == ']' || c == '}':
+		b.depth--
+	}
+}
+
+// open reports whether a bracket or a string is still open.
+func (b *brackets) open() bool { return b.depth > 0 || b.quote != 0 }
 
 // mended returns the line of a node with the expression that begins there in quotes, as a hint.
 func (r *reader) mended(n *yamlnode.Node) (hint string, ok bool) {
+	if r.full(r.file.Name) {
+		return "", false
+	}
 	line, ok := quoteAt([]rune(r.file.Line(n.Line)), n.Column-1)
 	return putInQuotes + strings.TrimSpace(line), ok
 }
@@ -130,29 +149,19 @@ func quoteAt(line []rune, from int) (_ string, ok bool) {
 	}
 	before := strings.TrimRight(string(line[:from]), " \t")
 	inList := strings.HasSuffix(before, "[") || strings.HasSuffix(before, ",")
-	depth, quote := 0, rune(0)
+	var b brackets
 	to := from
-scan:
 	for ; to < len(line); to++ {
 		c := line[to]
-		switch {
-		case quote != 0:
-			if c == quote {
-				quote = 0
+		if b.quote == 0 {
+			isEnd := (c == ']' || c == '}') && b.depth == 0
+			isNext := c == ',' && b.depth <= 0 && (inList || entryBehind.MatchString(string(line[to:min(to+2*maxName, len(line))])))
+			isComment := c == '#' && to > from && (line[to-1] == ' ' || line[to-1] == '\t')
+			if isEnd || isNext || isComment {
+				break
 			}
-		case c == '"' || c == '\'':
-			quote = c
-		case c == '(' || c == '[' || c == '{':
-			depth++
-		case (c == ']' || c == '}') && depth == 0:
-			break scan
-		case c == ')' || c == ']' || c == '}':
-			depth--
-		case depth <= 0 && c == ',' && (inList || entryBehind.MatchString(string(line[to:]))):
-			break scan
-		case c == '#' && to > from && (line[to-1] == ' ' || line[to-1] == '\t'):
-			break scan
 		}
+		b.next(c)
 	}
 	expr := strings.TrimRight(string(line[from:to]), " \t")
 	if expr == "" || keyAhead.MatchString(expr) {
@@ -168,20 +177,18 @@ scan:
 // valueStart matches what can stand before a value.
 var valueStart = regexp.MustCompile(`(^|[\[{,]|- |[A-Za-z0-9_]:[ \t])[ \t]*`)
 
-// maxMends bounds how many lines of a file are mended: each costs another parse.
-const maxMends = 16
+// maxMended bounds the bytes that are parsed again while a file is mended, so that a large file of such mistakes costs
+// little more than to read it: a usual file of 10 kB has a hundred tries.
+const maxMended = yamlnode.MaxBytes
 
 // parse reads a file. Where the only mistake of a line is an expression that needs quotes, it says so and reads on as if
 // the quotes were there, so that the other mistakes of the file are found too. Nothing else is reported of such a line:
 // places in it are off.
 func parse(source Source, d *report) (*yamlnode.File, []yamlnode.Problem) {
 	file, problems := yamlnode.Parse(source.Name, source.Data)
-	for range maxMends {
-		if len(problems) == 0 || !problems[len(problems)-1].Fatal {
-			break
-		}
+	for budget := maxMended; len(problems) > 0 && problems[len(problems)-1].Fatal; {
 		last := problems[len(problems)-1]
-		m, ok := mend(source, file, last)
+		m, ok := mend(source, file, last, &budget)
 		if !ok {
 			break
 		}
@@ -210,11 +217,12 @@ type mending struct {
 
 // mend looks for the value that made a line unreadable: the nearest place before the mistake from which, put in quotes,
 // the line can be read.
-func mend(source Source, file *yamlnode.File, p yamlnode.Problem) (mending, bool) {
+func mend(source Source, file *yamlnode.File, p yamlnode.Problem, budget *int) (mending, bool) {
 	old := []rune(file.Line(p.Line))
 	head := string(old[:min(p.Column, len(old))])
 	starts := valueStart.FindAllStringIndex(head, -1)
-	for tried := 0; tried < 4 && len(starts) > 0; tried++ {
+	for tried := 0; tried < 4 && len(starts) > 0 && *budget > len(source.Data); tried++ {
+		*budget -= len(source.Data)
 		end := starts[len(starts)-1][1]
 		starts = starts[:len(starts)-1]
 		line, ok := quoteAt(old, len([]rune(head[:end])))

@@ -83,9 +83,12 @@ func (r *reader) mapping(n *yamlnode.Node, what string, known keys, later ...str
 		case !ok && slices.Contains(later, k.Value):
 			r.at(k, codeLater, "", "not supported by this version yet: %q in %s", k.Value, what)
 		case !ok:
-			near := nearest(k.Value, known.names(later))
+			near := ""
+			if !r.mute(r.file.Name, k.Line) {
+				near = nearest(k.Value, known.names(later))
+			}
 			seen[near] = true
-			r.at(k, codeUnknownKey, didYouMean(k.Value, []string{near}), "%s has no key %q", what, k.Value)
+			r.at(k, codeUnknownKey, r.didYouMean(r.file.Name, k.Value, []string{near}), "%s has no key %q", what, k.Value)
 		case r.refused[v]:
 		case yamlnode.IsNull(v) && v.Tag == "!!null":
 			r.at(k, codeNull, "write a value, or leave the key out", "%q has no value", k.Value)
@@ -221,14 +224,6 @@ func (r *reader) nameds(n *yamlnode.Node, what string) []named {
 		}
 	}
 	return list
-}
-
-// didYouMean formats the nearest word as a hint.
-func didYouMean(word string, words []string) string {
-	if n := nearest(word, words); n != "" {
-		return fmt.Sprintf("did you mean %q?", n)
-	}
-	return ""
 }
 
 // oneOf formats words for messages: a, b or c.

@@ -154,7 +154,7 @@ func (r *reader) element(n *yamlnode.Node) *elementSyntax {
 		hint := ""
 		for k := range yamlnode.Pairs(n) {
 			if near := nearest(k.Value, append([]string{"step", "absent"}, laterElements...)); near != "" {
-				hint = didYouMean(k.Value, []string{near})
+				hint = r.didYouMean(r.file.Name, k.Value, []string{near})
 				break
 			}
 		}

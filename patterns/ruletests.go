@@ -67,7 +67,7 @@ func (c *ruleChecker) testStep(s *testStepSyntax) TestStep {
 	}
 	out.From = s.from.value
 	if !slices.Contains(streams, out.From) {
-		c.warn(s.from, codeTestStream, didYouMean(out.From, streams), "the rule does not read the stream %q", out.From)
+		c.warn(s.from, codeTestStream, c.didYouMean(c.own.File, out.From, streams), "the rule does not read the stream %q", out.From)
 	}
 	return out
 }
@@ -90,7 +90,7 @@ func (c *ruleChecker) expect(e *expectSyntax) Expect {
 		}
 		for _, f := range a.fields {
 			if !slices.Contains(fields, f.name.value) {
-				c.fail(f.name, codeTest, didYouMean(f.name.value, fields), "the alert has no field %q", f.name.value)
+				c.fail(f.name, codeTest, c.didYouMean(c.own.File, f.name.value, fields), "the alert has no field %q", f.name.value)
 			}
 			alert.Fields = append(alert.Fields, ExpectedField{Name: f.name.value, Value: f.value})
 		}

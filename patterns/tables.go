@@ -162,7 +162,7 @@ func (c *checker) rows(t *table, columns []*text, row func(cells []string)) {
 	at := make([]int, len(columns))
 	for i, column := range columns {
 		if at[i] = slices.Index(header, column.value); at[i] < 0 {
-			hint := didYouMean(column.value, header)
+			hint := c.didYouMean(column.File, column.value, header)
 			if hint == "" {
 				hint = "the file has " + shorten(strings.Join(header, ", "))
 			}

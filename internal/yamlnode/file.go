@@ -32,13 +32,46 @@ type File struct {
 	Name string
 	// Documents are the roots of the documents, in order; empty documents are left out.
 	Documents []*Node
-	lines     []string
+	lines     []line
+}
+
+// line is a line of the text. Files of one line of a megabyte exist (JSON is YAML), so runes are found without walking
+// the line each time.
+type line struct {
+	text string
+	// runes are those of a text that is not ASCII; otherwise a rune is a byte.
+	runes []rune
+}
+
+func newLine(text string) line {
+	for i := range len(text) {
+		if text[i] >= utf8.RuneSelf {
+			return line{text, []rune(text)}
+		}
+	}
+	return line{text: text}
+}
+
+func (l line) len() int {
+	if l.runes != nil {
+		return len(l.runes)
+	}
+	return len(l.text)
+}
+
+func (l line) at(i int) rune {
+	if l.runes != nil {
+		return l.runes[i]
+	}
+	return rune(l.text[i])
 }
 
 // Line returns the line with this number, from 1, without its end.
-func (f *File) Line(number int) string {
+func (f *File) Line(number int) string { return f.line(number).text }
+
+func (f *File) line(number int) line {
 	if number < 1 || number > len(f.lines) {
-		return ""
+		return line{}
 	}
 	return f.lines[number-1]
 }
@@ -79,26 +112,29 @@ func (f *File) Place(n *Node, offset int) (line, column int) {
 		return n.Line, n.Column
 	}
 	// The text is walked beside the source line, and the first difference that is no plain escape ends the walk.
-	source := []rune(f.Line(n.Line))
+	source := f.line(n.Line)
 	at := n.Column - 1
 	if n.Style&quoted != 0 {
 		at++
 	}
-	for i, r := range []rune(n.Value) {
+	i := 0
+	for _, r := range n.Value {
 		if i == offset {
 			break
 		}
+		i++
 		switch {
-		case at >= len(source):
+		case at >= source.len():
 			return n.Line, n.Column
 		case n.Style&yaml.SingleQuotedStyle != 0 && r == '\'':
 			at++
-		case n.Style&yaml.DoubleQuotedStyle != 0 && source[at] == '\\' && at+1 < len(source) &&
-			(r == source[at+1] || r == '\n' && source[at+1] == 'n' || r == '\t' && source[at+1] == 't'):
-			at += 2
-			continue
+		case n.Style&yaml.DoubleQuotedStyle != 0 && source.at(at) == '\\' && at+1 < source.len():
+			if e := source.at(at + 1); r == e || r == '\n' && e == 'n' || r == '\t' && e == 't' {
+				at += 2
+				continue
+			}
 		}
-		if at >= len(source) || source[at] != r {
+		if at >= source.len() || source.at(at) != r {
 			return n.Line, n.Column
 		}
 		at++
@@ -133,7 +169,7 @@ func (f *File) literalPlace(n *Node, offset int) (line, column int) {
 			continue
 		}
 		line = n.Line + 1 + i
-		return line, min(indent+offset, utf8.RuneCountInString(f.Line(line))) + 1 // an empty line may have no indentation
+		return line, min(indent+offset, f.line(line).len()) + 1 // an empty line may have no indentation
 	}
 	return n.Line, n.Column
 }
@@ -145,23 +181,23 @@ func (f *File) Width(n *Node) int {
 	case n.Kind != Scalar, n.Style&block != 0:
 		return 1
 	case n.Style&quoted != 0:
-		source := []rune(f.Line(n.Line))
+		source := f.line(n.Line)
 		quote := '\''
 		if n.Style&yaml.DoubleQuotedStyle != 0 {
 			quote = '"'
 		}
-		for i := n.Column; i < len(source); i++ {
-			switch {
-			case source[i] == '\\' && quote == '"':
+		for i := n.Column; i < source.len(); i++ {
+			switch c := source.at(i); {
+			case c == '\\' && quote == '"':
 				i++
-			case source[i] == quote && quote == '\'' && i+1 < len(source) && source[i+1] == quote:
+			case c == quote && quote == '\'' && i+1 < source.len() && source.at(i+1) == quote:
 				i++
-			case source[i] == quote:
+			case c == quote:
 				return i - n.Column + 2
 			}
 		}
 		w += 2
 	}
-	rest := utf8.RuneCountInString(f.Line(n.Line)) - n.Column + 1
+	rest := f.line(n.Line).len() - n.Column + 1
 	return max(1, min(w, rest))
 }

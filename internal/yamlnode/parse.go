@@ -58,7 +58,9 @@ func Parse(name string, data []byte) (*File, []Problem) {
 		}}
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
-	f.lines = strings.Split(strings.ReplaceAll(string(data), "\r\n", "\n"), "\n")
+	for text := range strings.SplitSeq(strings.ReplaceAll(string(data), "\r\n", "\n"), "\n") {
+		f.lines = append(f.lines, newLine(text))
+	}
 	if p, ok := f.strange(); ok {
 		return f, []Problem{p}
 	}
@@ -95,12 +97,12 @@ func Parse(name string, data []byte) (*File, []Problem) {
 func (f *File) strange() (Problem, bool) {
 	for i, line := range f.lines {
 		column := 1
-		for j, r := range line {
+		for j, r := range line.text {
 			switch {
-			case r == utf8.RuneError && !strings.HasPrefix(line[j:], "\ufffd"):
+			case r == utf8.RuneError && !strings.HasPrefix(line.text[j:], "\ufffd"):
 				return Problem{
 					Line: i + 1, Column: column, Length: 1, Kind: Encoding,
-					Message: fmt.Sprintf("the file is not UTF-8: byte 0x%02X", line[j]),
+					Message: fmt.Sprintf("the file is not UTF-8: byte 0x%02X", line.text[j]),
 				}, true
 			case r == '\r', r == 0x85, r == 0x2028, r == 0x2029:
 				return Problem{
@@ -163,7 +165,7 @@ func (f *File) syntax(err error) Problem {
 		p.Kind, p.Message = Alias, "YAML anchors are not allowed"
 	case strings.HasPrefix(le.Message, "found character that cannot start"):
 		p.Message = "no value can begin with this character"
-		if line := []rune(f.Line(p.Line)); p.Column <= len(line) && line[p.Column-1] == '\t' {
+		if line := f.line(p.Line); p.Column <= line.len() && line.at(p.Column-1) == '\t' {
 			p.Message = "a tab cannot indent"
 		}
 	case le.ContextMsg != "" && le.ContextMark.Line > 0 && le.ContextMark.Line < p.Line:
