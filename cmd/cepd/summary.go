@@ -95,8 +95,8 @@ func notesOf(s *engine.Summary) []string {
 		for _, kind := range slices.Sorted(maps.Keys(st.Bad)) {
 			note("%s: %s refused: %s", st.Name, plural(int(st.Bad[kind]), "record"), kind)
 		}
-		if st.Events == 0 && st.Bad[codec.NoTime.String()] > 0 {
-			note("%s: say where events keep their time: --time FIELD[,LAYOUT]", st.Name)
+		if st.Events == 0 && st.Bad[codec.NoTime.String()]+st.Bad[codec.BadTime.String()] > 0 {
+			note("%s: say where events keep their time, and how: --time FIELD[,LAYOUT]", st.Name)
 		}
 		if st.FirstBad != "" {
 			note("%s: the first of them: %s", st.Name, st.FirstBad)
