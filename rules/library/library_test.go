@@ -1,6 +1,8 @@
 package library_test
 
 import (
+	"io/fs"
+	"os"
 	"strings"
 	"testing"
 
@@ -52,5 +54,48 @@ func TestLibrary(t *testing.T) {
 		if r := &results[i]; !r.Passed() {
 			t.Errorf("%s: %s\n  %s", r.Test.Pos, r.Name(), strings.Join(r.Failure, "\n  "))
 		}
+	}
+}
+
+// TestExamples holds docs/examples.md against the files that it shows parts of, and against all rules being there.
+func TestExamples(t *testing.T) {
+	page, err := os.ReadFile("../../docs/examples.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := fs.Glob(library.FS, "*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files strings.Builder
+	for _, name := range names {
+		data, err := library.FS.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files.Write(data)
+	}
+	blocks := 0
+	for i, part := range strings.Split(string(page), "```") {
+		excerpt, isYAML := strings.CutPrefix(part, "yaml\n")
+		if i%2 == 0 || !isYAML {
+			continue
+		}
+		blocks++
+		if !strings.Contains(files.String(), "\n"+excerpt) {
+			t.Errorf("no file of the library has\n%s", excerpt)
+		}
+	}
+	set, _, err := rules.LoadFS(library.FS, ".")
+	if err != nil || set == nil {
+		t.Fatal(err)
+	}
+	for _, r := range set.Rules {
+		if !strings.Contains(string(page), "`"+r.ID+"`") {
+			t.Errorf("%s is not on the page", r.ID)
+		}
+	}
+	if blocks < len(set.Rules) {
+		t.Errorf("%d excerpts for %d rules", blocks, len(set.Rules))
 	}
 }
