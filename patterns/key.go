@@ -10,82 +10,63 @@ import (
 // maxKeyParts bounds a key: each event is encoded by it.
 const maxKeyParts = 16
 
-// keysOfElements returns the keys that elements have of their own.
-func (c *ruleChecker) keysOfElements() []*bySyntax {
-	var keys []*bySyntax
-	for _, e := range c.elements {
-		keys = append(keys, e.by)
-	}
-	return keys
-}
-
 // key checks and compiles the keys of the rule and its elements (S1.3).
 func (c *ruleChecker) key() {
-	by := c.all.by
-	for _, k := range append([]*bySyntax{by}, c.keysOfElements()...) {
-		if k != nil && len(k.parts) > maxKeyParts {
-			c.fail(k.parts[maxKeyParts].value, codeTooMany, "", "a key has at most %d parts", maxKeyParts)
-			return
-		}
-	}
-	givers := 0 // elements with a key of their own
+	compiled := map[*bySyntax][]*expression.Expr{} // nil for a key with mistakes
+	var own []*bySyntax                            // of elements
 	for _, e := range c.elements {
 		if e.by != nil {
-			givers++
+			own = append(own, e.by)
 		}
 	}
-	if givers > 0 && givers == len(c.elements) && c.own.by == nil {
-		by = nil // a default that no element needs
+	common := c.all.by
+	if len(own) > 0 && len(own) == len(c.elements) && c.own.by == nil {
+		common = nil // a default that no element needs
 	}
-	if by == nil && givers == 0 {
+	if common != nil {
+		own = append([]*bySyntax{common}, own...)
+	}
+	if len(own) == 0 {
 		return
 	}
-	var common []*expression.Expr
-	model := by
-	if model == nil {
-		model = c.elements[slices.IndexFunc(c.elements, func(e *elementSyntax) bool { return e.by != nil })].by
-	}
-	if by != nil {
-		common = c.parts(by)
-	}
-	// The elements' parts are compiled before the names are known: a part has the last name of its path.
-	own := make([][]*expression.Expr, len(c.elements))
-	for i, e := range c.elements {
-		if e.by != nil && (i == 0 || c.elements[i-1] != e) {
-			own[i] = c.parts(e.by)
-		} else if e.by != nil {
-			own[i] = own[i-1] // the two halves of an absence alone
+	for _, by := range own {
+		if _, done := compiled[by]; !done { // the two halves of an absence alone have one key
+			compiled[by] = c.parts(by)
 		}
 	}
-	modelParts := common
-	if by == nil {
-		modelParts = own[slices.IndexFunc(c.elements, func(e *elementSyntax) bool { return e.by == model })]
-	}
-	if c.failed && len(modelParts) != len(model.parts) {
+	// The rule's key names the parts, else the first that an element has.
+	if compiled[own[0]] == nil {
 		return
 	}
-	c.partNames(model, modelParts)
+	c.partNames(own[0], compiled[own[0]])
 	for i := range c.rule.Elements {
 		el := &c.rule.Elements[i]
-		if i >= len(c.elements) || c.elements[i].by == nil {
-			if by == nil {
-				e := c.elements[i]
-				c.fail(e.name, codeBy, `give it a "by", or the rule one for all`, "%q has no key, other elements of the rule have one", e.name.value)
-			}
-			el.By = common
-			continue
+		switch {
+		case i < len(c.elements) && c.elements[i].by != nil:
+			el.By = c.fit(c.elements[i], compiled[c.elements[i].by])
+		case common != nil:
+			el.By = compiled[common]
+		default:
+			name := c.elements[i].name
+			c.fail(name, codeBy, `give it a "by", or the rule one for all`, "%q has no key, other elements of the rule have one", name.value)
 		}
-		el.By = c.fit(c.elements[i], own[i])
 	}
 }
 
-// parts compiles the parts of a key, in written order.
+// parts compiles the parts of a key, in written order; nil where one has mistakes.
 func (c *ruleChecker) parts(by *bySyntax) []*expression.Expr {
-	var parts []*expression.Expr
-	for _, p := range by.parts {
-		if e := c.compile(p.value, &expression.Place{Event: true}); e != nil {
-			parts = append(parts, e)
-		}
+	if len(by.parts) > maxKeyParts {
+		c.fail(by.parts[maxKeyParts].value, codeTooMany, "", "a key has at most %d parts", maxKeyParts)
+		return nil
+	}
+	parts := make([]*expression.Expr, len(by.parts))
+	whole := true
+	for i, p := range by.parts {
+		parts[i] = c.compile(p.value, &expression.Place{Event: true})
+		whole = whole && parts[i] != nil
+	}
+	if !whole {
+		return nil
 	}
 	return parts
 }
@@ -101,7 +82,7 @@ func (c *ruleChecker) partNames(model *bySyntax, parts []*expression.Expr) {
 			if !nameShape.MatchString(name) {
 				c.fail(p.name, codeName, "letters, digits and _, not beginning with a digit", "%q cannot be the name of a key part", name)
 			}
-		case i < len(parts) && len(parts[i].Path) > 0:
+		case len(parts[i].Path) > 0:
 			name = parts[i].Path[len(parts[i].Path)-1]
 		default:
 			name = strings.TrimSpace(p.value.value)
@@ -119,8 +100,8 @@ func (c *ruleChecker) partNames(model *bySyntax, parts []*expression.Expr) {
 // fit puts the parts of an element's own key in the order of the rule's.
 func (c *ruleChecker) fit(e *elementSyntax, own []*expression.Expr) []*expression.Expr {
 	key := c.rule.Key
-	if len(own) != len(e.by.parts) {
-		return nil // a part did not compile
+	if own == nil {
+		return nil // reported
 	}
 	if len(own) != len(key) {
 		c.fail(e.by.parts[0].value, codeBy, "", "the key of %q has %s, that of the rule %s: %s", e.name.value, count(len(own), "part"), count(len(key), "part"), strings.Join(key, ", "))
