@@ -10,7 +10,7 @@ import (
 	"github.com/cepd/cepd/rules"
 )
 
-// ToEnd, given to [Core.Finish], moves time behind every deadline.
+// ToEnd is an advance for [Core.Finish] that moves time behind every deadline.
 const ToEnd = cep.Duration(1<<63 - 1)
 
 // batchDefault is the number of events between two releases. A release costs a look at every clock and every rule's

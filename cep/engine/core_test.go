@@ -312,9 +312,9 @@ func TestUntouchedEventsAreFree(t *testing.T) {
 	now := cep.Time(0)
 	if n := testing.AllocsPerRun(1000, func() {
 		now++
-		b.lender.ev.Time, b.lender.ev.Position = now, cep.Position{Partition: auth0}
-		b.lender.ev.Values = append(b.lender.ev.Values[:0], cep.String("other"), cep.String("u"))
-		b.Push(auth0, &b.lender.ev, b)
+		b.ev.Time, b.ev.Position = now, cep.Position{Partition: auth0}
+		b.ev.Values = append(b.ev.Values[:0], cep.String("other"), cep.String("u"))
+		b.Push(auth0, &b.ev, b)
 	}); n != 0 {
 		t.Errorf("%v allocations an event", n)
 	}

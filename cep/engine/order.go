@@ -96,8 +96,6 @@ type orderBuffer struct {
 	heap  []*entry
 }
 
-func (b *orderBuffer) len() int { return len(b.queue) - b.head + len(b.heap) }
-
 func (b *orderBuffer) push(e *entry) {
 	if b.head == len(b.queue) {
 		b.queue, b.head = b.queue[:0], 0

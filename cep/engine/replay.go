@@ -156,8 +156,8 @@ func (r *replay) read(ctx context.Context, in *input) (ended bool, err error) {
 			if errors.Is(err, io.EOF) {
 				return true, nil
 			}
-			var bad *source.RecordError
-			if !errors.As(err, &bad) {
+			bad, ok := errors.AsType[*source.RecordError](err)
+			if !ok {
 				return false, err
 			}
 			r.records++
@@ -178,8 +178,7 @@ func (r *replay) read(ctx context.Context, in *input) (ended bool, err error) {
 // refuse counts a record that is no event, and says where the first of them is.
 func (r *replay) refuse(in *input, offset int64, err error) {
 	kind := codec.BadJSON
-	var bad *codec.Error
-	if errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*codec.Error](err); ok {
 		kind = bad.Kind
 	}
 	r.core.Refuse(in.reader.Partition(), kind, fmt.Errorf("%s at offset %d: %w", in.reader.Name(), offset, err))

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -83,10 +84,7 @@ func (c *Core) Summary() Summary {
 	var s Summary
 	for _, st := range c.streams {
 		sum := st.summary
-		sum.Bad = map[string]uint64{}
-		for k, n := range st.summary.Bad {
-			sum.Bad[k] = n
-		}
+		sum.Bad = maps.Clone(st.summary.Bad)
 		sum.Highest = st.highest
 		s.Streams = append(s.Streams, sum)
 	}
