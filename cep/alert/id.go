@@ -18,14 +18,7 @@ const idDomain = "cepd alert id 1\n"
 // each took, as uvarints; an offset is 8 bytes, big endian; and the time, 8 bytes too, is there only where no event was
 // taken. docs/format/alert.md draws it.
 func MatchID(p *Plan, key cep.Key, kind cep.AlertKind, at cep.Time, h cep.History) cep.AlertID {
-	b := make([]byte, 0, 512)
-	b = append(b, idDomain...)
-	b = appendText(b, p.Rule)
-	b = appendText(b, p.Fingerprint)
-	b = appendText(b, string(key))
-	b = appendText(b, kind.String())
-	b = binary.AppendUvarint(b, uint64(len(p.Steps)))
-
+	b := appendHead(make([]byte, 0, 512), p, key, kind)
 	total := h.Total()
 	byStep := make([][]cep.Position, len(p.Steps))
 	for i := range total {
@@ -45,6 +38,28 @@ func MatchID(p *Plan, key cep.Key, kind cep.AlertKind, at cep.Time, h cep.Histor
 		b = binary.BigEndian.AppendUint64(b, uint64(at))
 	}
 	return sha256.Sum256(b)
+}
+
+// followID returns the id of an alert that follows another: no step took anything, so behind the steps stand the time, and
+// the id that it follows.
+func followID(p *Plan, key cep.Key, kind cep.AlertKind, follows cep.AlertID, at cep.Time) cep.AlertID {
+	b := appendHead(make([]byte, 0, 512), p, key, kind)
+	for _, s := range p.Steps {
+		b = appendText(b, s.Name)
+		b = binary.AppendUvarint(b, 0)
+	}
+	b = binary.BigEndian.AppendUint64(b, uint64(at))
+	return sha256.Sum256(append(b, follows[:]...))
+}
+
+// appendHead appends what all ids begin with, up to the number of steps.
+func appendHead(b []byte, p *Plan, key cep.Key, kind cep.AlertKind) []byte {
+	b = append(b, idDomain...)
+	b = appendText(b, p.Rule)
+	b = appendText(b, p.Fingerprint)
+	b = appendText(b, string(key))
+	b = appendText(b, kind.String())
+	return binary.AppendUvarint(b, uint64(len(p.Steps)))
 }
 
 func appendText(dst []byte, s string) []byte {

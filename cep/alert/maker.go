@@ -9,24 +9,33 @@ import (
 
 // Maker turns the matches of one rule into alerts, in the order in which they were let out. It belongs to one goroutine.
 type Maker struct {
-	plan     *Plan
-	spans    spans
-	counters Counters
-	scope    cep.Scope
-	buf      []byte
+	plan      *Plan
+	feed      func(*cep.Match, *cep.Alert)
+	spans     spans
+	following following
+	counters  Counters
+	scope     cep.Scope
+	buf       []byte
 }
 
 // Counters is the last part of a rule's funnel.
 type Counters struct {
-	// Alerts is the number of alerts that went out, Suppressed that of those held back.
-	Alerts, Suppressed uint64
+	// Alerts is the number of alerts that went out, Suppressed that of those held back, Counted that of matches that
+	// changed nothing because an alert was open.
+	Alerts, Suppressed, Counted uint64
 	// Errors is the number of evaluation errors in fields, severities and titles, LastError the newest.
 	Errors    uint64
 	LastError string
 }
 
 // NewMaker returns a Maker for a rule.
-func NewMaker(p *Plan) *Maker { return &Maker{plan: p, spans: newSpans(p.Suppress)} }
+func NewMaker(p *Plan) *Maker {
+	return &Maker{plan: p, spans: newSpans(p.Suppress), following: newFollowing(p.Follow)}
+}
+
+// Feed sets who is shown every match as an alert of kind match or timeout before it may be held back: the rules over alerts
+// (S8). What they are shown has an id, a severity and fields, but no title and no events.
+func (m *Maker) Feed(f func(*cep.Match, *cep.Alert)) { m.feed = f }
 
 // Counters returns the counters, which go on counting.
 func (m *Maker) Counters() *Counters { return &m.counters }
@@ -34,7 +43,8 @@ func (m *Maker) Counters() *Counters { return &m.counters }
 // Spans is the number of spans of suppression that are remembered.
 func (m *Maker) Spans() int { return len(m.spans.open) }
 
-// Make returns the alert of a match, or nil where it is suppressed. Matches come in the order of their moments.
+// Make returns the alert of a match, or nil where it goes no further. Matches come in the order of their moments, and
+// [Maker.Advance] has been called for the moment of each.
 func (m *Maker) Make(match *cep.Match) *cep.Alert {
 	p := m.plan
 	a := &cep.Alert{
@@ -56,25 +66,56 @@ func (m *Maker) Make(match *cep.Match) *cep.Alert {
 	}
 	m.scope = cep.Scope{History: match.History, Key: match.Key}
 	m.fields(a)
-	var held uint64
-	if p.Suppress != nil {
-		m.buf = m.suppressKey(m.buf[:0], a)
-		var out bool
-		if held, out = m.spans.admit(m.buf, a.Time); !out {
-			m.counters.Suppressed++
-			return nil
-		}
+	if m.feed != nil {
+		m.severity(a)
+		a.ID = MatchID(p, match.Key, a.Kind, a.Time, match.History)
+		shown := *a
+		m.feed(match, &shown)
 	}
-	a.Suppressed = held
+	if p.Shadow || !m.admit(match, a) {
+		return nil
+	}
 	a.ID = MatchID(p, match.Key, a.Kind, a.Time, match.History)
 	if a.Events > 0 {
 		a.First, a.Last = match.History.Nth(0).Time(), match.History.Nth(a.Events-1).Time()
 	}
-	m.severity(a)
+	if m.feed == nil {
+		m.severity(a)
+	}
 	m.title(a)
 	m.steps(a, match.History)
 	m.counters.Alerts++
+	if p.Follow != nil && a.Kind != cep.AlertUpdate && m.following.open[match.Key] == nil {
+		m.following.begin(match.Key, a, match.Moment)
+	}
 	return a
+}
+
+// admit decides whether an alert goes out: first what the rule does while one is open, then suppression.
+func (m *Maker) admit(match *cep.Match, a *cep.Alert) bool {
+	if o := m.following.open[match.Key]; o != nil {
+		m.following.again(o, a.Time)
+		switch m.plan.Follow.WhileOpen {
+		case OpenCount:
+			m.counters.Counted++
+			return false
+		case OpenUpdate:
+			a.Kind, a.Follows = cep.AlertUpdate, o.alert.ID
+			return true
+		case OpenNew:
+		}
+	}
+	if m.plan.Suppress == nil {
+		return true
+	}
+	m.buf = m.suppressKey(m.buf[:0], a)
+	held, out := m.spans.admit(m.buf, a.Time)
+	if !out {
+		m.counters.Suppressed++
+		return false
+	}
+	a.Suppressed = held
+	return true
 }
 
 // key names the parts of the key. A key that cannot be decoded is a damaged machine.

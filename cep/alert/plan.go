@@ -29,6 +29,10 @@ type Plan struct {
 	Title      []Segment
 	Include    Include
 	Suppress   *Suppress
+	// Follow is nil for a rule whose alerts end as they begin.
+	Follow *Follow
+	// Shadow rules make no alerts and touch no state: their matches are counted, that is all.
+	Shadow bool
 }
 
 // Eval evaluates an expression over a match.
