@@ -45,6 +45,16 @@ type Rule struct {
 	Timeouts bool
 	// DropOnChange says that an edit which changes the meaning drops the open starts; otherwise they drain.
 	DropOnChange bool
+	// Without are events that may not happen anywhere in a match.
+	Without []Without
+	// Newest is `keep: newest` (S5.6).
+	Newest bool
+	// Keys are the keys that count as present from the beginning (S4.4).
+	Keys []cep.Key
+	// Reads are the ids of the rules whose alerts this rule reads, sorted; Layer is one above the highest of theirs, and 0
+	// for a rule that reads no alerts (S8).
+	Reads []string
+	Layer int
 	// Aggregates are what the expressions ask of the steps.
 	Aggregates []cep.Aggregate
 	Limits     nfa.Limits
@@ -81,8 +91,11 @@ type Exception struct {
 	Expires cep.Time
 }
 
-// Element is a step, loop or absence.
+// Element is a step, loop or absence, or is made of such.
+//
+// Which fields count depends on Kind, as in [nfa.Element]: a composite has no Name, From and By of its own.
 type Element struct {
+	Kind   nfa.ElementKind
 	Name   int
 	Absent bool
 	// From are the streams it takes events from: its own or the rule's.
@@ -95,8 +108,58 @@ type Element struct {
 	Optional   bool
 	Within     cep.Duration // 0: none
 	LoopWithin cep.Duration // 0: none. Where the rule gives only `within` on a loop, it is copied here.
-	For        cep.Duration // 0: none
+	For        cep.Duration // 0: none; nfa.Forever
 	FromStart  bool
+	// Elements are those of a group, or the members of an all_of; Alternatives those of an any_of.
+	Elements     []Element
+	Alternatives [][]Element
+	// Times says that a composite has the word times: each repetition takes at least one event (S2.4).
+	Times bool
+	// Need is how many members of an all_of are taken; 0: all.
+	Need int
+	// Greedy is possessive (S3.5).
+	Greedy bool
+	// Until ends a loop or group without an upper bound (S3.6), Having lets it be left, Distinct makes Min and Max count
+	// different values (S3.4). Nil where the word is not there.
+	Until, Having, Distinct *expression.Expr
+	// FirstSeen lets a step take an event only if none like it came before (S3.7).
+	FirstSeen *FirstSeen
+	// Edge marks the step of a hold: it takes an event only if its condition did not hold for the one before (S2.5).
+	Edge bool
+}
+
+// FirstSeen is the word first_seen of a step.
+type FirstSeen struct {
+	By        []*expression.Expr
+	For       cep.Duration // nfa.Forever needs FromStart
+	FromStart bool
+}
+
+// Without is an event that may not happen anywhere in a match (S4.5).
+type Without struct {
+	// Name is the index of its name.
+	Name int
+	From []string
+	// By gives the key's parts, one for each Rule.Key: its own or the rule's.
+	By    []*expression.Expr
+	Where *expression.Expr
+}
+
+// Leaves returns the steps, loops and absences of all nesting, in written order. They may not be changed.
+func (r *Rule) Leaves() []*Element { return leaves(nil, r.Elements) }
+
+func leaves(list []*Element, elements []Element) []*Element {
+	for i := range elements {
+		e := &elements[i]
+		if e.Kind == nfa.KindLeaf {
+			list = append(list, e)
+		}
+		list = leaves(list, e.Elements)
+		for _, a := range e.Alternatives {
+			list = leaves(list, a)
+		}
+	}
+	return list
 }
 
 // Alert says what the rule's alerts look like.
@@ -110,7 +173,34 @@ type Alert struct {
 	Include  Include
 	Suppress *Suppress
 	To       []string
+	// Resolve is when an alert that went out is over; nil: it is never open (S7.3).
+	Resolve *Resolve
+	// WhileOpen is what a match does while an alert is open.
+	WhileOpen WhileOpen
+	// Repeat is the time between reminders; 0: none.
+	Repeat cep.Duration
 }
+
+// Resolve says when an open alert is over (S7.3).
+type Resolve struct {
+	// From and By are its own or the rule's. It sees its streams without the rule's filter and exceptions.
+	From []string
+	By   []*expression.Expr
+	// Where is nil where only quiet ends it.
+	Where *expression.Expr
+	// Quiet is the time without a match after which it is over; 0: none.
+	Quiet cep.Duration
+}
+
+// WhileOpen is what a match of a rule and key does while an alert of theirs is open.
+type WhileOpen uint8
+
+// What matches do while an alert is open.
+const (
+	OpenCount WhileOpen = iota
+	OpenUpdate
+	OpenNew
+)
 
 // Segment is a piece of a title: Text, or the value of Expr.
 type Segment struct {
@@ -169,6 +259,11 @@ type TestStep struct {
 	File string
 	// Advance moves time; 0: this is an event or a file.
 	Advance cep.Duration
+	// Idle is a time in which nothing at all arrives. Reload is a rule file that takes the place of this one, relative to
+	// it. Restart stops the service and starts it again.
+	Idle    cep.Duration
+	Reload  string
+	Restart bool
 }
 
 // Expect is what a test expects of this rule's alerts.
