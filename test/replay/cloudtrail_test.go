@@ -17,7 +17,7 @@ func TestCloudTrail(t *testing.T) {
 		Rules  map[string]any `json:"rules"`
 	}
 	expected(t, "aws-stratus", &figures)
-	f := cloudtrail.run(t, load(t, "cloudtrail.yaml"), 0)
+	f := cloudtrail.run(t, 0)
 	if s := f.summary.Streams[0]; int(s.Events) != figures.Events || s.Late != 0 || s.Behind.Seconds() != figures.Behind {
 		t.Errorf("events %d, late %d, behind %v", s.Events, s.Late, s.Behind)
 	}
@@ -25,7 +25,7 @@ func TestCloudTrail(t *testing.T) {
 	// Without lateness nearly everything is late: delivery has little to do with time.
 	inOrder := cloudtrail
 	inOrder.lateness = 0
-	if s := inOrder.run(t, load(t, "cloudtrail.yaml"), 0).summary.Streams[0]; int(s.Late) != figures.Late {
+	if s := inOrder.run(t, 0).summary.Streams[0]; int(s.Late) != figures.Late {
 		t.Errorf("%d late in the order of delivery, want %d", s.Late, figures.Late)
 	}
 

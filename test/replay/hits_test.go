@@ -47,11 +47,10 @@ var hits = []hit{
 }
 
 func TestHits(t *testing.T) {
-	set := load(t, ".")
 	found := map[string]bool{}
 	for _, rec := range recordings {
 		got, want := map[string]int{}, map[string]int{}
-		for _, a := range rec.run(t, set, 0).alerts {
+		for _, a := range rec.run(t, 0).alerts {
 			got[a.Rule]++
 			found[a.Rule] = true
 		}
@@ -68,7 +67,7 @@ func TestHits(t *testing.T) {
 	silent := map[string]bool{
 		"tool-copied-over-smb": true, "regsvr32-connects": true, "password-reset-after-logon": true, "failures-then-login": true,
 	}
-	for _, r := range set.Rules {
+	for _, r := range load(t).Rules {
 		if found[r.ID] == silent[r.ID] {
 			t.Errorf("rule %s: found something: %v, meant to be silent: %v", r.ID, found[r.ID], silent[r.ID])
 		}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -113,22 +114,36 @@ type found struct {
 	summary engine.Summary
 }
 
-// load reads the rules of a file in rules/, or all of them.
-func load(t *testing.T, name string) *rules.Set {
+// loadRules compiles all rules of rules/, once.
+var loadRules = sync.OnceValues(func() (*rules.Set, error) {
+	set, diagnostics, err := rules.Load([]string{"rules"})
+	if set == nil && err == nil {
+		err = diagnostics
+	}
+	return set, err
+})
+
+func load(t *testing.T) *rules.Set {
 	t.Helper()
-	set, diagnostics, err := rules.Load([]string{filepath.Join("rules", name)})
+	set, err := loadRules()
 	if err != nil {
 		t.Fatal(err)
-	}
-	if set == nil {
-		t.Fatal(diagnostics.Error())
 	}
 	return set
 }
 
-// run replays the recording.
-func (r recording) run(t *testing.T, set *rules.Set, advance time.Duration) found {
+// runs keeps what was found: most tests look at the same few runs, and a run of a large recording takes seconds with the
+// race detector.
+var runs = map[string]found{}
+
+// run replays the recording through all rules.
+func (r recording) run(t *testing.T, advance time.Duration) found {
 	t.Helper()
+	key := fmt.Sprint(r.name, r.time, r.lateness, r.text != nil, advance)
+	if f, done := runs[key]; done {
+		return f
+	}
+	set := load(t)
 	dir := folder(t)
 	var paths []string
 	for _, p := range r.paths {
@@ -163,6 +178,7 @@ func (r recording) run(t *testing.T, set *rules.Set, advance time.Duration) foun
 	if s.Events == 0 || len(s.Bad) > 0 || s.Future > 0 || s.Returned > 0 {
 		t.Errorf("%s: %+v", r.name, s)
 	}
+	runs[key] = f
 	return f
 }
 

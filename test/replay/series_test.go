@@ -14,7 +14,6 @@ import (
 func TestSilences(t *testing.T) {
 	figures := map[string]json.RawMessage{}
 	expected(t, "nab", &figures)
-	set := load(t, "series.yaml")
 	n := 0
 	for name := range figures {
 		path, ok := strings.CutPrefix(name, "silence > 600s: ")
@@ -25,7 +24,7 @@ func TestSilences(t *testing.T) {
 		t.Run(path, func(t *testing.T) {
 			var want list
 			figure(t, figures, name, &want)
-			alerts := series(path).run(t, set, 0).of("silence")
+			alerts := series(path).run(t, 0).of("silence")
 			if len(alerts) != want.matches {
 				t.Fatalf("%d silences, want %d", len(alerts), want.matches)
 			}
@@ -51,14 +50,13 @@ func TestSilences(t *testing.T) {
 // At the end of the input time stands at the last reading, so whether the series goes on is not known. A user who knows
 // that it does not says so.
 func TestSilenceAtTheEnd(t *testing.T) {
-	set := load(t, "series.yaml")
-	without := len(latency.run(t, set, 0).alerts)
+	without := len(latency.run(t, 0).alerts)
 	for _, advance := range []time.Duration{10 * time.Minute, engine.ToEnd} {
-		if got := len(latency.run(t, set, advance).alerts); got != without+1 {
+		if got := len(latency.run(t, advance).alerts); got != without+1 {
 			t.Errorf("advanced by %v: %d silences, want one more than %d", advance, got, without)
 		}
 	}
-	if got := len(latency.run(t, set, 10*time.Minute-1).alerts); got != without {
+	if got := len(latency.run(t, 10*time.Minute-1).alerts); got != without {
 		t.Errorf("a nanosecond too few: %d silences, want %d", got, without)
 	}
 }
@@ -66,23 +64,22 @@ func TestSilenceAtTheEnd(t *testing.T) {
 // One series has readings of equal times, another goes back by almost an hour, as clocks do in autumn. What goes back is
 // late, unless the lateness covers it.
 func TestSeriesThatStumble(t *testing.T) {
-	set := load(t, "series.yaml")
 	// It stands at 02:55, then 02:00: what comes again up to 02:50 is late, a second 02:55 is not.
-	back := temperature.run(t, set, 0)
+	back := temperature.run(t, 0)
 	rows := strings.Count(string(temperature.content(t)), "\n") - 1
 	if s := back.summary.Streams[0]; int(s.Events) != rows || s.Late != 11 || s.Behind != 55*time.Minute {
 		t.Errorf("%d of %d rows, %d late, behind by %v", s.Events, rows, s.Late, s.Behind)
 	}
 	patient := temperature
 	patient.lateness = time.Hour
-	all := patient.run(t, set, 0)
+	all := patient.run(t, 0)
 	if s := all.summary.Streams[0]; s.Late != 0 {
 		t.Errorf("%d late within an hour", s.Late)
 	}
 	if diff := cmp.Diff(len(back.alerts), len(all.alerts)); diff != "" {
 		t.Errorf("silences: %s", diff)
 	}
-	if s := latency.run(t, set, 0).summary.Streams[0]; s.Late != 0 || s.Behind != 0 {
+	if s := latency.run(t, 0).summary.Streams[0]; s.Late != 0 || s.Behind != 0 {
 		t.Errorf("equal times: %d late, behind by %v", s.Late, s.Behind)
 	}
 }

@@ -11,7 +11,7 @@ import (
 func TestSSH(t *testing.T) {
 	figures := map[string]json.RawMessage{}
 	expected(t, "loghub-openssh", &figures)
-	f := ssh.run(t, load(t, "ssh.yaml"), 0)
+	f := ssh.run(t, 0)
 	if s := f.summary.Streams[0]; s.Events != 2000 || s.Late != 0 || s.Behind != 0 {
 		t.Errorf("events %d, late %d, behind %v", s.Events, s.Late, s.Behind)
 	}

@@ -46,7 +46,6 @@ func TestDetections(t *testing.T) {
 	if len(figures) != len(ours) {
 		t.Errorf("%d figures, %d rules for them", len(figures), len(ours))
 	}
-	set := load(t, "windows.yaml")
 	for _, d := range figures {
 		t.Run(d.Rule, func(t *testing.T) {
 			our, known := ours[d.Rule]
@@ -56,7 +55,7 @@ func TestDetections(t *testing.T) {
 			if !strings.HasSuffix(our.rec.paths[0], d.Zip+".zip") || d.Faithful != (our.strict == "") {
 				t.Fatalf("the figure is of %s, faithful %v", d.Zip, d.Faithful)
 			}
-			f := our.rec.run(t, set, 0)
+			f := our.rec.run(t, 0)
 			alerts := f.of(our.rule)
 			if len(alerts) != 1 {
 				t.Fatalf("%d alerts, want 1: %s", len(alerts), describe(alerts))
@@ -97,16 +96,15 @@ func sameTime(got time.Time, want string) bool {
 // The way a user finds the lateness: a first run says how far behind events come, and with this as the lateness nothing is
 // late and every detection fires. Without any lateness all seven are silent: a third of the events, or more, is late.
 func TestLatenessFromSummary(t *testing.T) {
-	set := load(t, "windows.yaml")
 	for name, our := range ours {
 		rec := our.rec
 		rec.lateness = 0
-		first := rec.run(t, set, 0)
+		first := rec.run(t, 0)
 		if s := first.summary.Streams[0]; s.Late*4 < s.Events || len(first.of(our.rule)) != 0 {
 			t.Errorf("%s without lateness: %d of %d late, %d alerts", name, s.Late, s.Events, len(first.of(our.rule)))
 		}
 		rec.lateness = first.summary.Streams[0].Behind
-		second := rec.run(t, set, 0)
+		second := rec.run(t, 0)
 		if s := second.summary.Streams[0]; s.Late != 0 || len(second.of(our.rule)) != 1 {
 			t.Errorf("%s with a lateness of %v: %d late, %d alerts", name, rec.lateness, s.Late, len(second.of(our.rule)))
 		}
@@ -118,14 +116,13 @@ func TestLatenessFromSummary(t *testing.T) {
 func TestDetectionsInArrivalOrder(t *testing.T) {
 	var figures []detection
 	expected(t, "otrf", &figures)
-	set := load(t, "windows.yaml")
 	silent := 0
 	for _, d := range figures {
 		our := ours[d.Rule]
 		rec := our.rec
 		rec.text = numbered(rec.content(t))
 		rec.time = []string{"arrived,unix_ms"}
-		n := len(rec.run(t, set, 0).of(our.rule))
+		n := len(rec.run(t, 0).of(our.rule))
 		if n != d.ArrivalMatches {
 			t.Errorf("%s: %d alerts in the order of arrival, want %d", d.Rule, n, d.ArrivalMatches)
 		}
