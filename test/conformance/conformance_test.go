@@ -155,7 +155,9 @@ func (r *fileRun) finish() {
 func (r *fileRun) lacks(v *Vector, what string) {
 	r.lack[what]++
 	r.matches[NotExpressible]++
+	// What the peer does oddly it will do oddly then too, so the list is ready for new words.
 	r.decisions.Use(r.file, v)
+	r.list("vector", v, v.reasons())
 }
 
 func (r *fileRun) match(v *Vector) {
