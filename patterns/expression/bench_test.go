@@ -10,7 +10,7 @@ import (
 	"github.com/cepd/cepd/cep"
 )
 
-// BenchmarkCondition compares closures with expr's own machine on the condition that PERFORMANCE speaks of, over 4,096
+// BenchmarkCondition compares closures with expr's own machine on the condition that PERFORMANCE speaks of, over 512
 // events of which 56 % pass the first test.
 func BenchmarkCondition(b *testing.B) {
 	const text = `type == 'login_failed' && amount > 100 && country in ['US', 'DE']`
@@ -21,7 +21,7 @@ func BenchmarkCondition(b *testing.B) {
 	if x == nil {
 		b.Fatal(problems)
 	}
-	const n = 4096
+	const n = 512
 	events, maps := make([]*cep.Event, n), make([]map[string]any, n)
 	for i := range n {
 		h := uint32(i) * 2654435761

@@ -240,8 +240,13 @@ func compileFieldCompare(slot int, o order, constant cep.Value) conditionFunc {
 			case cep.KindInt:
 				return o.holds(cmp.Compare(v.AsInt(), number)), nil
 			case cep.KindFloat:
-				if f := v.AsFloat(); f == f {
-					return o.holds(cmp.Compare(f, float)), nil
+				switch f := v.AsFloat(); {
+				case f < float:
+					return o.holds(-1), nil
+				case f > float:
+					return o.holds(1), nil
+				case f == float:
+					return o.holds(0), nil
 				}
 			default:
 			}
