@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/cepd/cepd/patterns/expression"
 )
 
 // Diagnostic is a mistake in a rule file, or a warning about something that is probably not meant.
@@ -199,7 +201,7 @@ func (r *report) didYouMean(file, word string, words []string) string {
 	if r.full(file) {
 		return ""
 	}
-	if n := nearest(word, words); n != "" {
+	if n := expression.Nearest(word, words); n != "" {
 		return fmt.Sprintf("did you mean %q?", n)
 	}
 	return ""

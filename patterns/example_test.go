@@ -47,4 +47,8 @@ rules:
 	// rules/brute.yaml:8:47: a step has no key "tmies" (did you mean "times"?) [CEP0103]
 	//   8 |   - {step: fail, where: outcome == "failure", tmies: 5..}
 	//     |                                               ^~~~~
+	// rules/brute.yaml:9:23: fail is a list of events, it has no field user [CEP0206]
+	//   9 |   - {step: ok, where: fail.user == user}
+	//     |                       ^~~~~~~~~
+	//     hint: write fail[-1].user, or map(fail, .user)
 }

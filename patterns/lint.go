@@ -155,7 +155,7 @@ func (c *ruleChecker) lintFields() {
 			if name == "" || slices.Contains(known, name) {
 				continue
 			}
-			near := nearest(name, known)
+			near := expression.Nearest(name, known)
 			at := fieldOffset(u.expr.Text, name)
 			if near == "" || at < 0 {
 				continue

@@ -119,7 +119,10 @@ func (r *reader) mended(n *yamlnode.Node) (hint string, ok bool) {
 		return "", false
 	}
 	line, ok := quoteAt([]rune(r.file.Line(n.Line)), n.Column-1)
-	return putInQuotes + strings.TrimSpace(line), ok
+	if !ok {
+		return strings.TrimSuffix(putInQuotes, ": "), false
+	}
+	return putInQuotes + strings.TrimSpace(line), true
 }
 
 // maxWords is the number of runes of a message or hint: words of users stand in them, of any length.
@@ -142,7 +145,7 @@ var entryBehind = regexp.MustCompile(`^,\s*[A-Za-z_][A-Za-z0-9_]*:(\s|$)`)
 // keyAhead matches what is not an expression, but a key with its value.
 var keyAhead = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*:\s`)
 
-// quoteAt puts the expression that begins at an index of a line in quotes. ok is false where nothing stands there.
+// quoteAt puts the expression that begins at an index of a line in quotes. ok is false where no whole one stands there.
 func quoteAt(line []rune, from int) (_ string, ok bool) {
 	if from >= len(line) {
 		return string(line), false
@@ -164,7 +167,7 @@ func quoteAt(line []rune, from int) (_ string, ok bool) {
 		b.next(c)
 	}
 	expr := strings.TrimRight(string(line[from:to]), " \t")
-	if expr == "" || keyAhead.MatchString(expr) {
+	if expr == "" || b.open() || b.depth < 0 || keyAhead.MatchString(expr) {
 		return string(line), false
 	}
 	quoted := "'" + strings.ReplaceAll(expr, "'", "''") + "'"

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/cepd/cepd/internal/yamlnode"
+	"github.com/cepd/cepd/patterns/expression"
 )
 
 // reader turns the nodes of one file into the syntax tree. It knows shapes and keys, not meanings.
@@ -58,6 +59,9 @@ func (r *reader) mapping(n *yamlnode.Node, what string, known keys, later ...str
 		return nil
 	}
 	seen := given{}
+	// A key that was probably meant is read as that key, so that the mistakes inside it are found, and none is made up of
+	// its absence.
+	var meant []func()
 	skip := 0 // entries that belong to an expression without quotes
 	pairs := n.Content
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -85,9 +89,16 @@ func (r *reader) mapping(n *yamlnode.Node, what string, known keys, later ...str
 		case !ok:
 			near := ""
 			if !r.mute(r.file.Name, k.Line) {
-				near = nearest(k.Value, known.names(later))
+				near = expression.Nearest(k.Value, known.names(later))
 			}
-			seen[near] = true
+			if read, ok := known[near]; ok && !r.refused[v] && !yamlnode.IsNull(v) {
+				meant = append(meant, func() {
+					if !seen[near] {
+						seen[near] = true
+						read(k, v)
+					}
+				})
+			}
 			r.at(k, codeUnknownKey, r.didYouMean(r.file.Name, k.Value, []string{near}), "%s has no key %q", what, k.Value)
 		case r.refused[v]:
 		case yamlnode.IsNull(v) && v.Tag == "!!null":
@@ -95,6 +106,9 @@ func (r *reader) mapping(n *yamlnode.Node, what string, known keys, later ...str
 		default:
 			read(k, v)
 		}
+	}
+	for _, read := range meant {
+		read()
 	}
 	return seen
 }

@@ -1,6 +1,9 @@
 package patterns
 
-import "github.com/cepd/cepd/internal/yamlnode"
+import (
+	"github.com/cepd/cepd/internal/yamlnode"
+	"github.com/cepd/cepd/patterns/expression"
+)
 
 // Words of the language that a later version brings.
 var (
@@ -117,6 +120,13 @@ func (r *reader) element(n *yamlnode.Node) *elementSyntax {
 			return nil
 		}
 	}
+	if kind == "" {
+		for k := range yamlnode.Pairs(n) {
+			if near := expression.Nearest(k.Value, []string{"step", "absent"}); near != "" && kind == "" {
+				kind = near // what is wrong with the key is said below
+			}
+		}
+	}
 	known := keys{
 		"from":       r.intoTextOrTexts(&e.from),
 		"where":      r.into(&e.where),
@@ -151,14 +161,7 @@ func (r *reader) element(n *yamlnode.Node) *elementSyntax {
 			}
 		}
 	default:
-		hint := ""
-		for k := range yamlnode.Pairs(n) {
-			if near := nearest(k.Value, append([]string{"step", "absent"}, laterElements...)); near != "" {
-				hint = r.didYouMean(r.file.Name, k.Value, []string{near})
-				break
-			}
-		}
-		r.at(n, codeElement, hint, "an element of a sequence needs the key \"step\" or \"absent\"")
+		r.at(n, codeElement, "", "an element of a sequence needs the key \"step\" or \"absent\"")
 		return nil
 	}
 	r.mapping(n, map[string]string{"step": "a step", "absent": "an absence"}[kind], known, later...)

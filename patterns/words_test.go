@@ -70,30 +70,6 @@ func TestIDs(t *testing.T) {
 	}
 }
 
-func TestNearest(t *testing.T) {
-	words := []string{"where", "within", "step", "times", "by"}
-	for word, want := range map[string]string{
-		"wehre": "where", "Where": "where", "withn": "within", "stp": "step", "time": "times", "having": "", "b": "by", "x": "",
-		strings.Repeat("w", 1<<20): "",
-	} {
-		if got := nearest(word, words); got != want {
-			t.Errorf("%.20q: %q, want %q", word, got, want)
-		}
-	}
-}
-
-// distance is a metric: it is symmetric, zero only between equal words, and at most the longer length.
-func TestDistance(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		word := rapid.StringOfN(rapid.RuneFrom([]rune("abé")), 0, 8, -1)
-		a, b := word.Draw(t, "a"), word.Draw(t, "b")
-		d := distance(a, b)
-		if d != distance(b, a) || (d == 0) != (a == b) || d > max(len([]rune(a)), len([]rune(b))) {
-			t.Fatalf("%q and %q are %d apart", a, b, d)
-		}
-	})
-}
-
 func TestQuoteAt(t *testing.T) {
 	for _, test := range []struct {
 		line string
