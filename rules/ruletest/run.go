@@ -3,6 +3,7 @@ package ruletest
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/cepd/cepd/cep"
@@ -20,8 +21,9 @@ var Zero = cep.Time(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano())
 var TimeFields = []string{"@timestamp", "timestamp", "time", "ts"}
 
 const (
-	// maxAhead is that of a stream without settings of its own.
-	maxAhead = time.Hour
+	// maxAhead and idleAfter are those of a stream without settings of its own.
+	maxAhead  = time.Hour
+	idleAfter = 30 * time.Second
 	// maxEvents bounds the events of one test, so that `times: 1000000000` is an error and not a hang. A million takes
 	// some seconds.
 	maxEvents = 1_000_000
@@ -78,8 +80,11 @@ type bench struct {
 	offsets    map[string]int64 // by stream: of the next event
 	zero, now  cep.Time
 	events     int
-	foreign    int // events on streams that the rule does not read
-	alerts     []*cep.Alert
+	foreign    int              // events on streams that the rule does not read
+	read       []*cep.Partition // partitions that events came from
+	// silence is how long nothing has arrived, ticked how much of it the streams have been told.
+	silence, ticked cep.Duration
+	alerts          []*cep.Alert
 }
 
 func runTest(set *rules.Set, r *patterns.Rule, t *patterns.Test) (Result, error) {
@@ -132,6 +137,9 @@ func (b *bench) step(s *patterns.TestStep, first bool) error {
 		b.now = b.now.Add(s.Advance)
 		b.core.Advance(b.now)
 		return nil
+	case s.Idle > 0:
+		b.idle(s.Idle)
+		return nil
 	case s.File != "":
 		return b.file(s, first)
 	}
@@ -164,8 +172,35 @@ func (b *bench) push(decoder codec.Decoder, stream string, data []byte, at cep.T
 		return err
 	}
 	b.now = max(b.now, ev.Time)
+	b.silence, b.ticked = 0, 0
+	for _, q := range []*cep.Partition{p, ev.Position.Partition} { // a recording may say where an event was first read
+		if !slices.Contains(b.read, q) {
+			b.read = append(b.read, q)
+		}
+	}
 	b.core.Push(p, &ev, decoder)
 	return nil
+}
+
+// idle lets time pass in which nothing arrives. Once a stream has been silent for long enough its partitions no longer
+// count, and its time follows the clock on the wall from its last event on.
+func (b *bench) idle(d cep.Duration) {
+	b.silence += d
+	if b.silence < idleAfter {
+		return
+	}
+	for _, p := range b.read {
+		b.core.Idle(p)
+	}
+	passed := b.silence - b.ticked
+	b.ticked = b.silence
+	for _, name := range b.rule.Streams {
+		b.core.Tick(name, passed)
+	}
+	if b.now != cep.BeforeAll {
+		b.now = b.now.Add(passed)
+	}
+	b.core.Release()
 }
 
 // judge returns what differs from what the test expects.
