@@ -157,7 +157,9 @@ func (r *fileRun) lacks(v *Vector, what string) {
 	r.matches[NotExpressible]++
 	// What the peer does oddly it will do oddly then too, so the list is ready for new words.
 	r.decisions.Use(r.file, v)
-	r.list("vector", v, v.reasons())
+	if v.Kind == "match" {
+		r.list("vector", v, v.reasons())
+	}
 }
 
 func (r *fileRun) match(v *Vector) {

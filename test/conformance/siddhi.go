@@ -244,13 +244,13 @@ func (t *siddhiTranslator) element(n *Node, indent string, first, last bool) {
 	case n.Not != nil:
 		t.absence(n, indent, first, last)
 	case n.And != nil:
-		t.all(n.And, indent, link, 0, first)
+		t.all(n.And, indent, link, 0, first, last)
 	case n.Or != nil:
-		t.choice(n.Or, indent, link, 0)
+		t.choice(n.Or, indent, link, 0, first, last)
 	case n.Of != nil && n.Of.And != nil:
-		t.all(n.Of.And, indent, link, n.WithinMS, first)
+		t.all(n.Of.And, indent, link, n.WithinMS, first, last)
 	case n.Of != nil && n.Of.Or != nil:
-		t.choice(n.Of.Or, indent, link, n.WithinMS)
+		t.choice(n.Of.Or, indent, link, n.WithinMS, first, last)
 	default:
 		t.lacks("a pattern inside a pattern")
 	}
@@ -333,29 +333,12 @@ func (t *siddhiTranslator) absence(n *Node, indent string, first, last bool) {
 	}
 }
 
-// all writes events in any order. What must not come before the one that must is an absence.
-func (t *siddhiTranslator) all(members []Node, indent, link string, within int64, first bool) {
-	var must, not []Node
-	for _, n := range members {
-		switch {
-		case n.Not == nil:
-			must = append(must, n)
-		case n.ForMS > 0:
-			t.lacks("an absence with a time of its own among events in any order")
-			return
-		default:
-			not = append(not, n)
-		}
-	}
-	if len(not) > 0 {
-		if len(must) != 1 || within > 0 {
-			t.lacks("an absence among events in any order")
-			return
-		}
-		for i := range not {
-			t.absence(&not[i], indent, first, !first)
-		}
-		t.step(must[0].Atom, indent, link, "")
+// all writes events in any order. What must not come before the one that must is an absence; absences alone are several
+// in a row.
+func (t *siddhiTranslator) all(members []Node, indent, link string, within int64, first, last bool) {
+	must := (&Node{And: members}).must()
+	if len(must) < len(members) {
+		t.none(members, must, indent, link, within, first, last)
 		return
 	}
 	t.line("%s- all_of:", indent)
@@ -365,13 +348,43 @@ func (t *siddhiTranslator) all(members []Node, indent, link string, within int64
 	t.composite(indent, link, within)
 }
 
-func (t *siddhiTranslator) choice(members []Node, indent, link string, within int64) {
-	if slices.ContainsFunc(members, func(n Node) bool { return n.Not != nil }) {
-		t.lacks("an absence among alternatives")
+func (t *siddhiTranslator) none(members, must []Node, indent, link string, within int64, first, last bool) {
+	for _, n := range members {
+		if n.Not == nil {
+			continue
+		}
+		switch {
+		case len(must) > 0 && n.ForMS > 0:
+			t.lacks("an absence with a time of its own among events in any order")
+			return
+		case len(must) > 1 || len(must) == 1 && within > 0 || len(must) == 0 && !first && !last || within > 0 && within < n.ForMS:
+			t.lacks("an absence among events in any order")
+			return
+		}
+		t.absence(&n, indent, first, !first && len(must) == 1 || last)
+	}
+	if len(must) == 1 {
+		t.step(must[0].Atom, indent, link, "")
+	}
+}
+
+// choice writes alternatives. One that is an absence stands at the start or the end of the rule, or cannot be said.
+func (t *siddhiTranslator) choice(members []Node, indent, link string, within int64, first, last bool) {
+	absent := slices.ContainsFunc(members, func(n Node) bool { return n.Not != nil })
+	if absent && !first && !last || absent && within > 0 && within < members[0].ForMS {
+		t.lacks("an absence among alternatives in the middle")
 		return
+	}
+	if absent {
+		within = 0 // the absences are shorter, and decided by then
 	}
 	t.line("%s- any_of:", indent)
 	for i := range members {
+		if n := &members[i]; n.Not != nil {
+			t.line("%s  -", indent)
+			t.absence(n, indent+"    ", first, last)
+			continue
+		}
 		t.step(members[i].Atom, indent+"  ", "", "")
 	}
 	t.composite(indent, link, within)
