@@ -280,6 +280,7 @@ func compileTakenField(n *node) valueFunc {
 func compileTakensValue(n *node) valueFunc {
 	list, slot := compileTakens(n.args[0]), n.slot
 	return func(s *cep.Scope, f *frame) (cep.Value, error) {
+		mark := len(f.takens)
 		l, err := list(s, f)
 		if err != nil {
 			return cep.Value{}, err
@@ -288,6 +289,7 @@ func compileTakensValue(n *node) valueFunc {
 		for i, t := range l {
 			out[i] = t.Value(slot)
 		}
+		f.pop(mark)
 		return cep.List(out), nil
 	}
 }
@@ -579,7 +581,9 @@ func compileLen(list *node) valueFunc {
 	default:
 		takens := compileTakens(list)
 		return func(s *cep.Scope, f *frame) (cep.Value, error) {
+			mark := len(f.takens)
 			l, err := takens(s, f)
+			f.pop(mark)
 			return cep.Int(int64(len(l))), err
 		}
 	}

@@ -1,6 +1,7 @@
 package expression
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -222,6 +223,37 @@ func (h *still) Nth(i int) cep.Taken              { return bare{h.events[i]} }
 func (h *still) Aggregate(int) (cep.Value, error) { return cep.Value{}, nil }
 func (h *still) AggregateEvent(int) cep.Taken     { return h.Nth(0) }
 func (b bare) Value(int) cep.Value                { return cep.Value{} }
+
+// TestStack: an evaluation gives back the room of each list as soon as it has been looked at.
+func TestStack(t *testing.T) {
+	w := populated()
+	w.place.Aggregates = nil
+	h := &still{}
+	for range 1000 {
+		h.events = append(h.events, &takenObject{})
+	}
+	x := w.compile(t, `all(1..200, len(filter(fail, .x == nil)) == 1000 and fail[0:][5] != nil and len(fail[1:]) == 999)`)
+	s := *w.set()
+	s.History = h
+	f := newFrame()
+	r := &resolver{place: w.place}
+	tree, _ := parse(x.Canonical, "")
+	n := r.resolve(tree)
+	(&planner{w.place, &Expr{}}).node(n)
+	ok, err := compileCondition(n)(&s, f)
+	if !ok || err != nil || len(f.takens) != 0 || cap(f.takens) > 8000 {
+		t.Errorf("%v, %v, %d of %d left on the stack", ok, err, len(f.takens), cap(f.takens))
+	}
+	x = w.compile(t, `all(fail, any(fail, .x != nil))`)
+	h.events = append(h.events, h.events...)
+	if ok, err := x.Test(&s); ok || err != nil {
+		t.Error(ok, err)
+	}
+	x = w.compile(t, `any(fail, any(fail, .x != nil))`)
+	if _, err := x.Test(&s); !errors.Is(err, errWork) {
+		t.Error("4,000,000 elements:", err)
+	}
+}
 
 func TestTemplate(t *testing.T) {
 	for text, want := range map[string]string{

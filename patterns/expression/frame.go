@@ -46,6 +46,20 @@ func (f *frame) release() {
 	}
 }
 
+// spend counts n elements as visited.
+func (f *frame) spend(n int) error {
+	if f.work += n; f.work > maxWork {
+		return errWork
+	}
+	return nil
+}
+
+// pop gives the stack of taken events back down to a mark.
+func (f *frame) pop(mark int) {
+	clear(f.takens[mark:])
+	f.takens = f.takens[:mark]
+}
+
 // weigh counts what a list or object holds, all the way down, as work: lists that share their elements take no room
 // while they are made, and much where they are compared or written out.
 func (f *frame) weigh(v cep.Value) error {

@@ -19,8 +19,8 @@ func (e *elements) len() int { return len(e.takens) + len(e.values) }
 
 // enter makes the i-th element that of a scope.
 func (e *elements) enter(f *frame, scope, i int) error {
-	if f.work++; f.work > maxWork {
-		return errWork
+	if err := f.spend(1); err != nil {
+		return err
 	}
 	at := &f.elements[scope]
 	at.index = i
@@ -33,10 +33,7 @@ func (e *elements) enter(f *frame, scope, i int) error {
 }
 
 // leave gives the frame's stack back.
-func (e *elements) leave(f *frame) {
-	clear(f.takens[e.mark:])
-	f.takens = f.takens[:e.mark]
-}
+func (e *elements) leave(f *frame) { f.pop(e.mark) }
 
 // current is the element of a scope as a value: the whole event where it is one.
 func (e *elements) current(f *frame, scope, slot int) cep.Value {

@@ -83,15 +83,19 @@ func compileAt(n *node) takenFunc {
 	default:
 		takens := compileTakens(list)
 		return func(s *cep.Scope, f *frame) (cep.Taken, error) {
+			mark := len(f.takens)
 			l, err := takens(s, f)
 			if err != nil {
 				return nil, err
 			}
 			i, ok, err := at(s, f, len(l))
 			if !ok || err != nil {
+				f.pop(mark)
 				return nil, err
 			}
-			return l[i], nil
+			found := l[i]
+			f.pop(mark)
+			return found, nil
 		}
 	}
 }
@@ -106,6 +110,9 @@ func compileTakens(n *node) takensFunc {
 				return nil, nil
 			}
 			length, at := s.History.Len(step), len(f.takens)
+			if err := f.spend(length); err != nil {
+				return nil, err
+			}
 			for i := range length {
 				f.takens = append(f.takens, s.History.At(step, i))
 			}
@@ -117,6 +124,9 @@ func compileTakens(n *node) takensFunc {
 				return nil, nil
 			}
 			length, at := s.History.Total(), len(f.takens)
+			if err := f.spend(length); err != nil {
+				return nil, err
+			}
 			for i := range length {
 				f.takens = append(f.takens, s.History.Nth(i))
 			}
