@@ -20,7 +20,7 @@
 //
 // # How it is built
 //
-// stream.go gives each key its stream (S1). expansion.go rewrites the rule into sequences without optional elements
+// stream.go gives each key its stream, and says what fits (S1). writing.go writes the rule out, step by step, in every way
 // (S2). candidate.go enumerates, for each start, every beginning of a candidate: how long it waits and for what, and
 // the candidates that complete, with their moments (S3, S4, S5.1 to S5.3). selection.go walks the moments in order and
 // lets matches out (S5.4 to S5.8). history.go is what a condition sees of a candidate.

@@ -8,27 +8,41 @@ import (
 	"github.com/cepd/cepd/patterns"
 )
 
-// taken is an event that an element took.
+// taken is an event that a step took.
 type taken struct {
-	event     *cep.Event
-	name, pos int
+	event *cep.Event
+	at    *place
+	pos   int
 }
 
 func (t taken) Time() cep.Time           { return t.event.Time }
 func (t taken) Position() cep.Position   { return t.event.Position }
 func (t taken) Value(slot int) cep.Value { return t.event.Value(slot) }
 func (t taken) Raw() []byte              { return t.event.Raw }
-func (t taken) Step() int                { return t.name }
+
+// Step is -1 for the event before, which no step took.
+func (t taken) Step() int {
+	if t.at == nil {
+		return -1
+	}
+	return t.at.Name
+}
 
 // history is an assignment as conditions and alerts see it.
 type history struct {
 	rule *patterns.Rule
 	took []taken
+	// from, where it is above 0, is where the pass of the loop began whose `having` asks: its own name means this pass.
+	own, from int
 }
 
 // of gives the events that a name took.
 func (h history) of(name int) []taken {
-	return slices.DeleteFunc(slices.Clone(h.took), func(t taken) bool { return t.name != name })
+	all := h.took
+	if name == h.own {
+		all = all[h.from:]
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(t taken) bool { return t.at.Name != name })
 }
 
 func (h history) Len(step int) int         { return len(h.of(step)) }

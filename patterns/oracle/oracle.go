@@ -41,11 +41,16 @@ func Run(r *patterns.Rule, in Input) Output {
 	if len(moments) == 0 {
 		return out
 	}
-	xs := expansions(r)
-	for _, st := range streams(r, events) {
+	var leaves []*node
+	rule := items(tree(r.Elements, &leaves), noLink, nil)
+	entries := without(r, &leaves)
+	for _, st := range streams(r, leaves, in, events) {
 		s := &selection{rule: r, stream: st, end: moments[len(moments)-1]}
+		if slices.Contains(r.Keys, st.key) && in.FirstTime > cep.BeforeAll {
+			s.starts = append(s.starts, present(st, leaves[len(leaves)-1]))
+		}
 		for p := range st.events {
-			if one := enumerate(r, st, xs, p, in.FirstTime); one != nil {
+			if one := enumerate(st, rule, entries, p); one != nil {
 				s.starts = append(s.starts, one)
 			}
 		}
@@ -94,6 +99,14 @@ var never = after(cep.AfterAll)
 // least returns the earlier of two moments.
 func least(a, b cep.Moment) cep.Moment {
 	if b.Compare(a) < 0 {
+		return b
+	}
+	return a
+}
+
+// latest returns the later of two moments.
+func latest(a, b cep.Moment) cep.Moment {
+	if b.Compare(a) > 0 {
 		return b
 	}
 	return a

@@ -40,6 +40,9 @@ type held struct {
 func (s *selection) run() {
 	for _, now := range s.moments() {
 		s.limit(now)
+		if s.rule.Newest {
+			s.newest(now)
+		}
 		if s.rule.Timeouts {
 			s.timeouts(now)
 		}
@@ -74,14 +77,31 @@ func (s *selection) limit(now cep.Moment) {
 	if most == 0 || now.Timed() {
 		return
 	}
-	before, open := cep.Moment{Time: now.Time, Seq: now.Seq - 1}, 0
+	before := cep.Moment{Time: now.Time, Seq: now.Seq - 1}
+	var open []*start
 	for _, st := range s.starts {
 		switch {
-		case st.moment == now && open >= most:
-			st.gone = now
+		case st.moment == now && len(open) >= most:
 			s.refused++
+			if s.rule.Limits.DropOldest {
+				st = open[0] // it does not see the event
+			}
+			st.gone = now
 		case st.moment.Compare(now) < 0 && st.open(before):
-			open++
+			open = append(open, st)
+		}
+	}
+}
+
+// newest drops, of two starts that have taken equally many steps, the one that got there earlier (S5.6). Steps are single
+// and relaxed, so that a start has one beginning at a time.
+func (s *selection) newest(now cep.Moment) {
+	for _, a := range s.starts {
+		for _, b := range s.starts {
+			x, y := a.waiting(now), b.waiting(now)
+			if x != nil && y != nil && len(x.took) == len(y.took) && x.from.Compare(y.from) < 0 {
+				a.gone = now
+			}
 		}
 	}
 }
@@ -93,7 +113,7 @@ func (s *selection) timeouts(now cep.Moment) {
 		return
 	}
 	for _, st := range s.starts {
-		if st.full || st.open(now) || now.Compare(st.gone) >= 0 && st.gone != never {
+		if st.full || st.open(now) || st.isGone(now) {
 			continue
 		}
 		var best []taken
@@ -116,7 +136,7 @@ func (s *selection) timeouts(now cep.Moment) {
 // first.
 func (s *selection) complete(now cep.Moment) {
 	for _, st := range s.starts {
-		if st.gone != never && now.Compare(st.gone) >= 0 {
+		if st.isGone(now) {
 			continue
 		}
 		for _, c := range st.complete {
@@ -146,8 +166,11 @@ func (s *selection) release(now cep.Moment) {
 
 // skip applies after_match (S5.4): starts that have begun, up to a position, are gone with all their candidates.
 func (s *selection) skip(now cep.Moment, c candidate) {
-	first, last := c.took[0].pos, c.took[len(c.took)-1].pos
-	target := slices.DeleteFunc(slices.Clone(c.took), func(t taken) bool { return t.name != s.rule.Target })
+	first, last := -1, -1 // a match without events: it began with the rule
+	if len(c.took) > 0 {
+		first, last = c.took[0].pos, c.took[len(c.took)-1].pos
+	}
+	target := slices.DeleteFunc(slices.Clone(c.took), func(t taken) bool { return t.at.Name != s.rule.Target })
 	var prune func(pos int) bool
 	switch s.rule.After {
 	case skipNone:
