@@ -1,7 +1,7 @@
 // Package conformance holds cepd to what other engines do with the same patterns and events.
 //
 // A [Vector] is one case of a peer: a pattern, an input and what the peer made of it. [Vector.Rule] writes its pattern
-// as a rule of cepd's own language, [Run] plays the input on the machine and on the oracle, and [Decisions] is the file
+// as a rule of cepd's own language, [Run] plays the input on the machine and on the oracle, [Decisions] is the file
 // that says, vector by vector, where cepd means something else on purpose, and by which sentence of its semantics.
 //
 // The vectors are not part of the project. The test reads the folder in CEPD_VECTORS, or ../shared/vectors beside the

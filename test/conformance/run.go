@@ -11,9 +11,9 @@ import (
 	"github.com/cepd/cepd/patterns/oracle"
 )
 
-// Run plays the vector on the machine and on the oracle and returns what both let out. refused holds the diagnostics of a
-// definition that does not load. It is an error if machine and oracle differ: then one of them is wrong, whatever the peer
-// does.
+// Run plays the vector on the machine, on one that is restarted from its snapshot after every move, and on the oracle, and
+// returns what all let out. refused holds the diagnostics of a
+// definition that does not load. It is an error if they differ: then one of them is wrong, whatever the peer does.
 func Run(v *Vector, tr *Translation) (_ Outcome, refused patterns.Diagnostics, _ error) {
 	set, refused := tr.load()
 	if set == nil {
@@ -24,7 +24,17 @@ func Run(v *Vector, tr *Translation) (_ Outcome, refused patterns.Diagnostics, _
 		return Outcome{}, nil, err
 	}
 	rule := set.Rules[0]
-	machine := runMachine(v, tr, set, rule, moves)
+	machine, err := runMachine(v, tr, set, rule, moves, false)
+	if err != nil {
+		return Outcome{}, nil, err
+	}
+	restarted, err := runMachine(v, tr, set, rule, moves, true)
+	if err != nil {
+		return Outcome{}, nil, err
+	}
+	if diff := machine.diff(restarted); diff != "" {
+		return machine, nil, errors.New("the machine gives something else when it is restarted:\n" + diff)
+	}
 	plain := runOracle(v, tr, rule, moves)
 	if diff := machine.diff(plain); diff != "" {
 		return machine, nil, errors.New("machine and oracle differ:\n" + diff)
@@ -54,8 +64,9 @@ func lacking(refused patterns.Diagnostics) string {
 	return ""
 }
 
-func runMachine(v *Vector, tr *Translation, set *patterns.Set, rule *patterns.Rule, moves []Move) Outcome {
+func runMachine(v *Vector, tr *Translation, set *patterns.Set, rule *patterns.Rule, moves []Move, restart bool) (Outcome, error) {
 	var out Outcome
+	var partition *cep.Partition
 	memo := nfa.NewMemo(set.Predicates)
 	machine := nfa.NewMachine(rule.Program, memo)
 	router := patterns.NewRouter(rule)
@@ -64,6 +75,7 @@ func runMachine(v *Vector, tr *Translation, set *patterns.Set, rule *patterns.Ru
 			machine.Advance(m.To)
 		} else {
 			memo.Next()
+			partition = m.Event.Position.Partition
 			// Time moves for all keys, not only for those of the event.
 			machine.Advance(m.Event.Time - 1)
 			for _, d := range router.Route(m.Event) {
@@ -73,8 +85,15 @@ func runMachine(v *Vector, tr *Translation, set *patterns.Set, rule *patterns.Ru
 		for _, match := range machine.Matches() {
 			out.add(v, tr, rule.Names, m.At, &match)
 		}
+		if restart {
+			var err error
+			intern := func(string, string) *cep.Partition { return partition } // there is one
+			if machine, err = nfa.Restore(rule.Program, memo, machine.AppendSnapshot(nil), intern); err != nil {
+				return out, err
+			}
+		}
 	}
-	return out
+	return out, nil
 }
 
 func runOracle(v *Vector, tr *Translation, rule *patterns.Rule, moves []Move) Outcome {
@@ -105,7 +124,7 @@ func (o Outcome) diff(other Outcome) string {
 	if strings.Join(a, "\n") == strings.Join(b, "\n") {
 		return ""
 	}
-	return fmt.Sprintf("machine:\n\t%s\noracle:\n\t%s", strings.Join(a, "\n\t"), strings.Join(b, "\n\t"))
+	return fmt.Sprintf("one:\n\t%s\nother:\n\t%s", strings.Join(a, "\n\t"), strings.Join(b, "\n\t"))
 }
 
 func (o Outcome) lines() []string {
