@@ -42,7 +42,8 @@ func (r *resolver) binary(n *ast.BinaryNode) *node {
 	right := r.node(n.Right)
 	at := span{r.macro, min(left.at.from, n.Location().From), max(right.at.to, n.Location().To)}
 	operator := r.span(n.Location())
-	if left.op == opNot && comparesTo(n.Operator) && left.at.macro == r.macro && !r.closed(left.at.from, n.Location().From) {
+	if _, negated := n.Left.(*ast.UnaryNode); negated && left.op == opNot && comparesTo(n.Operator) &&
+		!r.closed(left.at.from, n.Location().From) {
 		// `not a == b` is `(not a) == b` in the grammar of expr; nobody means that.
 		return r.fail(at, codeType, "write not ("+left.args[0].within(comparePrecedence+1)+" "+n.Operator+" "+right.within(comparePrecedence+1)+")",
 			"not binds more tightly than %s", n.Operator)

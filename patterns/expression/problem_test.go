@@ -129,7 +129,10 @@ func TestProblems(t *testing.T) {
 		{`$loop`, codeMacro, "$loop", "uses itself", ""},
 		{`$broken`, codeSyntax, "", "ends too early", ""},
 		{`flag and $wrong`, codeFunction, "lowr", "lowr", "lower"},
-		{`$login == 5`, codeType, "", "never equals", ""},
+		{`$login == 5`, codeType, "$login == 5", "never equals", ""},
+		{`flag and $login + 1 > 2`, codeType, "+", "", ""},
+		{`hours($limit) > 1`, codeType, "$limit", "duration", ""},
+		{`$negated == flag`, "", "", "", ""},
 	} {
 		w := newWorld()
 		w.place.Condition = true

@@ -11,8 +11,7 @@ import (
 	"github.com/cepd/cepd/cep"
 )
 
-// resolver turns a parsed text into nodes: it finds out what names mean, inlines macros, checks types and arguments, and
-// notes what is read.
+// resolver turns a parsed text into nodes: it finds out what names mean, inlines macros, checks types and arguments.
 type resolver struct {
 	place    *Place
 	problems problems
@@ -69,7 +68,7 @@ func (r *resolver) node(n ast.Node) *node {
 	if r.nodes > maxNodes || r.depth > maxDepth {
 		r.overflow = true
 		if r.depth > maxDepth {
-			return r.fail(at, codeSize, "split it into macros or steps", "the expression is nested more than %d levels deep", maxDepth)
+			return r.fail(at, codeSize, "split it into steps", "the expression is nested more than %d levels deep", maxDepth)
 		}
 		return r.fail(at, codeSize, "split it into steps", "the expression has more than %d parts, macros included", maxNodes)
 	}
@@ -355,6 +354,8 @@ func (r *resolver) inline(name, text string, at span) *node {
 	r.variables = make([]variable, len(variables))
 	n := r.resolve(t)
 	r.macro, r.macros, r.variables = macro, r.macros[:len(r.macros)-1], variables
+	// What is wrong inside has been reported there; what does not fit outside is shown where the macro is used.
+	n.at = at
 	return n
 }
 

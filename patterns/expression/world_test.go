@@ -43,7 +43,7 @@ func newWorld() *world {
 		Maps: map[string]*Map{"hosts": NewMap([]cep.Value{cep.String("10.0.0.1")}, []cep.Value{cep.String("gate")})},
 		Macros: map[string]string{
 			"login": `service == "sshd" and action == "login"`, "loop": "$loop2", "loop2": "a == 1 or $loop",
-			"broken": "a ==", "wrong": `a == 1 and lowr(b) == "x"`, "limit": "100",
+			"broken": "a ==", "wrong": `a == 1 and lowr(b) == "x"`, "limit": "100", "negated": "not off",
 		},
 	}
 	return w
