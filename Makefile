@@ -48,7 +48,7 @@ fuzz: ## every fuzz target for FUZZTIME (20s) each
 	@grep -rlE '^func Fuzz' --include='*_test.go' . | sort | while read -r f; do \
 	  for t in $$(sed -nE 's/^func (Fuzz[A-Za-z0-9]+)\(.*/\1/p' $$f); do \
 	    echo "fuzz $$(dirname $$f) $$t $(FUZZTIME)"; \
-	    go test $$(dirname $$f) -run '^$$' -fuzz "^$$t\$$" -fuzztime $(FUZZTIME) | tail -n 3; \
+	    go test $$(dirname $$f) -run '^$$' -fuzz "^$$t\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x | tail -n 3; \
 	  done; \
 	done
 
