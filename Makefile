@@ -25,7 +25,7 @@ demo: ## 200,000 generated events through the shipped rules; needs nothing but G
 	@$(BIN)/cepd demo
 
 test: ## all tests (under 5 minutes); uses what is there, names what it lacks
-	@go test -json ./... | go run ./test/report
+	@CEPD_EXHAUSTIVE=$${CEPD_EXHAUSTIVE:-4} go test -json ./... | go run ./test/report
 
 check: lint race ## what a change must pass: format, vet, linters, race tests with invariants
 

@@ -115,6 +115,9 @@ func (r *report) event(e event) {
 
 // isFigure says whether a line is worth seeing though its test passes: what was counted, and how much of it.
 func isFigure(line string) bool {
+	if _, text, ok := strings.Cut(strings.TrimSpace(line), "_test.go:"); ok { // a line of t.Log
+		_, line, _ = strings.Cut(text, ": ")
+	}
 	for _, p := range []string{"vectors ", "timeouts ", "exhaustive ", "cases "} {
 		if strings.HasPrefix(line, p) {
 			return true

@@ -30,6 +30,7 @@ func TestReport(t *testing.T) {
 	}{
 		{"passes", passing, true, nil, 0, "ok  \tp\t0.1s"},
 		{"facts are shown", passing, false, nil, 0, "vectors f: 1 equal"},
+		{"a logged figure is shown", passing + `{"Action":"output","Package":"p","Test":"TestB","Output":"    b_test.go:12: exhaustive 3 patterns\n"}`, false, nil, 0, "exhaustive 3 patterns"},
 		{"a failure is shown", passing + failing, false, nil, 1, "got 1, want 2"},
 		{"a skip is named", passing + skipping, false, nil, 0, "skip: TestB: no container runtime"},
 		{"a skip fails in CI", passing + skipping, true, nil, 1, "skip not allowed in CI: TestB"},
