@@ -26,16 +26,11 @@ func TestDocs(t *testing.T) {
 		text = strings.TrimSpace(text)
 		w := populated()
 		x, problems := Compile(text, w.place)
-		var got string
-		switch {
-		case x == nil:
+		got := "error"
+		if x == nil {
 			got = "refused " + problems[0].Code
-		default:
-			v, err := x.Eval(w.set())
+		} else if v, err := x.Eval(w.set()); err == nil {
 			got = v.String()
-			if err != nil {
-				got = "error"
-			}
 		}
 		if got != want {
 			t.Errorf("docs/expressions.md:%d: %s => %s", i+1, text, got)
