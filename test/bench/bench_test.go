@@ -132,3 +132,33 @@ func TestColumns(t *testing.T) {
 		t.Error("no columns, no error")
 	}
 }
+
+// Every element's load makes alerts, so that what is measured is the element at work.
+func TestElements(t *testing.T) {
+	known := 0
+	for i := range elements {
+		e := &elements[i]
+		n := 100
+		if e.most > 0 {
+			n = e.most
+		}
+		c, ok, err := e.run(n, 10_000, 0.3)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if !ok {
+			continue // a word of a later version
+		}
+		known++
+		if c.alerts == 0 || c.nanoseconds <= 0 {
+			t.Errorf("%s: %d alerts, %v ns an event", e.name, c.alerts, c.nanoseconds)
+		}
+	}
+	if known < 20 {
+		t.Errorf("only %d elements are known", known)
+	}
+	if g := growth([]int{10, 100, 1000}, []cost{{nanoseconds: 5}, {}, {nanoseconds: 500}}); g < 0.999 || g > 1.001 {
+		t.Errorf("in proportion is n^%v", g)
+	}
+}

@@ -17,7 +17,8 @@ type options struct {
 
 func main() {
 	var o options
-	var gen, dir, reference, profile string
+	var gen, dir, reference, profile, element string
+	var elements bool
 	var events, live, repeat int
 	flag.StringVar(&o.work, "w", "", "run one workload, w1, w2 or w5, and print its line")
 	flag.StringVar(&o.variant, "variant", "cepd", "cepd or naive")
@@ -30,18 +31,25 @@ func main() {
 	flag.StringVar(&gen, "gen", "", "write the input of a workload to -file, and FILE.expect beside it")
 	flag.IntVar(&events, "events", 1_000_000, "events of an input in all")
 	flag.IntVar(&live, "live", 250_000, "w2: live starts")
+	flag.BoolVar(&elements, "elements", false, "the cost of each element of the language as its load grows")
+	flag.StringVar(&element, "element", "", "only elements whose names contain this")
 	flag.IntVar(&repeat, "repeat", 3, "how often each program runs: the run that took the least processor time counts")
 	flag.StringVar(&dir, "dir", "", "where inputs are kept from run to run; default: a directory that is removed")
 	flag.StringVar(&reference, "reference", "../shared/reference", "the prototypes, run where they are there")
 	flag.Parse()
-	if err := run(o, gen, profile, suite{dir: dir, reference: reference, events: events, live: live, window: o.window, repeat: repeat}); err != nil {
+	if elements {
+		o.work = "elements"
+	}
+	if err := run(o, gen, profile, suite{dir: dir, reference: reference, events: events, live: live, window: o.window, repeat: repeat}, element); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(o options, gen, profile string, s suite) error {
+func run(o options, gen, profile string, s suite, element string) error {
 	switch {
+	case o.work == "elements":
+		return runElements(os.Stdout, element, s.repeat)
 	case gen != "":
 		_, err := generate(gen, o.file, shape{Events: s.events, Live: s.live, Window: o.window})
 		return err

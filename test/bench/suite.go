@@ -106,8 +106,11 @@ func (s suite) run(w io.Writer) error {
 	one, many := results[0], results[1]
 	fmt.Fprintf(&b, "| W5 | an event | rate, relative to one rule |\n|---|---|---|\n| 1 rule | %.0f ns | 100 %% |\n", one.nanoseconds())
 	fmt.Fprintf(&b, "| %d rules | %.0f ns | %.0f %% |\n", types, many.nanoseconds(), 100*one.nanoseconds()/many.nanoseconds())
-	_, err = w.Write(b.Bytes())
-	return err
+	b.WriteByte('\n')
+	if _, err = w.Write(b.Bytes()); err != nil {
+		return err
+	}
+	return runElements(w, "", 1)
 }
 
 func roundUp(n, unit int) int { return (n + unit - 1) / unit * unit }
