@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cepd/cepd/cep"
+	"github.com/cepd/cepd/internal/invariant"
 )
 
 // facts prints what an expression reads.
@@ -187,7 +188,8 @@ func TestCanonical(t *testing.T) {
 	}
 }
 
-// TestNoAllocation: conditions of fields, constants and taken events allocate nothing, with predicates or without.
+// TestNoAllocation: conditions of fields, constants and taken events allocate nothing, with predicates or without. The
+// race detector's sync.Pool drops frames at random, so under it nothing is counted.
 func TestNoAllocation(t *testing.T) {
 	w := populated()
 	// A history of pointers, so that the test's own does not allocate.
@@ -205,7 +207,7 @@ func TestNoAllocation(t *testing.T) {
 		x := w.compile(t, text)
 		s := *w.set()
 		s.History = h
-		if n := testing.AllocsPerRun(100, func() { _, _ = x.Test(&s) }); n != 0 {
+		if n := testing.AllocsPerRun(100, func() { _, _ = x.Test(&s) }); n != 0 && !invariant.Enabled {
 			t.Errorf("%s: %v allocations", text, n)
 		}
 	}
