@@ -335,8 +335,8 @@ func memberOf(o, p cep.Value) (cep.Value, error) {
 	return cep.Value{}, fmt.Errorf("%s has no element %s", kindOf(o), p)
 }
 
-// bounds cuts positions to a list's length as expr does.
-func bounds(from, to, length int) (int, int) {
+// cut brings positions inside of a list's length, as expr does.
+func cut(from, to, length int) (int, int) {
 	if from < 0 {
 		from = max(from+length, 0)
 	}
@@ -387,11 +387,11 @@ func compileSlice(n *node) valueFunc {
 		switch v.Kind() {
 		case cep.KindList:
 			l := v.AsList()
-			from, to = bounds(from, to, len(l))
+			from, to = cut(from, to, len(l))
 			return cep.List(l[from:to]), nil
 		case cep.KindString:
 			r := []rune(v.AsString())
-			from, to = bounds(from, to, len(r))
+			from, to = cut(from, to, len(r))
 			return cep.String(string(r[from:to])), nil
 		default:
 			return cep.Value{}, wrongType("a part", v)

@@ -28,6 +28,9 @@ type Expr struct {
 	// Equalities are necessary conditions that an index can use: the expression can be true only for an event whose field
 	// equals one of the constants, for each entry.
 	Equalities []Equality
+	// Bounds are necessary conditions too: the expression can be true only for an event whose field is a number between the
+	// ends of each entry. There is at most one entry for a field.
+	Bounds []Bound
 	// Path is set where the whole expression is one field of the current event: its path.
 	Path []string
 }
@@ -36,6 +39,13 @@ type Expr struct {
 type Equality struct {
 	Slot   int
 	Values []cep.Value
+}
+
+// Bound says that a field must be a number from Min to Max, both included; an end that is open is an infinity. An int
+// compares by its value as a float.
+type Bound struct {
+	Slot     int
+	Min, Max float64
 }
 
 // Problem is a mistake in an expression. The package does not know files: Offset and Length count runes in the text of
@@ -139,7 +149,7 @@ func Compile(text string, place *Place) (*Expr, []Problem) {
 	x := &Expr{Text: text, Canonical: n.String(), Unary: true}
 	p := planner{place, x}
 	p.node(n)
-	x.Equalities = equalities(n)
+	x.Equalities, x.Bounds = equalities(n), bounds(n)
 	if n.op == opField && len(n.names) > 0 {
 		x.Path = n.names
 	}

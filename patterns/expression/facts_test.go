@@ -101,6 +101,62 @@ func TestFacts(t *testing.T) {
 	}
 }
 
+// TestBounds holds the bounds of conditions, and that no event outside of them makes a condition true.
+func TestBounds(t *testing.T) {
+	for text, want := range map[string]string{
+		`a > 5`:                              `a:[5 +Inf]`,
+		`5 > a`:                              `a:[-Inf 5]`,
+		`a >= 5 and type == "x" and a < 9.5`: `a:[5 9.5]`,
+		`1 < a <= 3 and b == 2`:              `a:[1 3] b:[2 2]`,
+		`a < 1 or a > 7`:                     `a:[-Inf +Inf]`,
+		`(a < 1 and b > 2) or (b < 1 and a == 3)`: `a:[-Inf 3] b:[-Inf +Inf]`,
+		`a > 1 or b > 1`:           ``,
+		`a > 1 and flag`:           `a:[1 +Inf]`,
+		`a in [3, 1.5, 2]`:         `a:[1.5 3]`,
+		`a in 1..3`:                `a:[1 3]`,
+		`a in ["x", 2]`:            ``,
+		`a in [1, nil]`:            ``,
+		`a in []`:                  ``,
+		`not (a > 5)`:              ``,
+		`a != 5`:                   ``,
+		`a == nil`:                 ``,
+		`a < "x"`:                  ``,
+		`a > b`:                    ``,
+		`a > 9 and a < 3`:          `a:[9 3]`,
+		`a <= 9007199254740993`:    `a:[-Inf 9.007199254740992e+15]`,
+		`a > -9223372036854775807`: `a:[-9.223372036854776e+18 +Inf]`,
+		`ok.a > 5`:                 ``,
+	} {
+		w := newWorld()
+		x := w.compile(t, text)
+		var got []string
+		for _, b := range x.Bounds {
+			got = append(got, fmt.Sprintf("%s:[%v %v]", w.schema.Name(b.Slot), b.Min, b.Max))
+		}
+		if s := strings.Join(got, " "); s != want {
+			t.Errorf("%s: %s, want %s", text, s, want)
+		}
+		for _, v := range []cep.Value{
+			{},
+			cep.Null, cep.String("5"), cep.Bool(true), cep.Int(0), cep.Int(1), cep.Int(2), cep.Int(3), cep.Int(5), cep.Int(6), cep.Int(10), cep.Float(1.5), cep.Float(9.5), cep.Float(-1e300), cep.Float(1e300),
+			cep.Int(9007199254740991), cep.Int(9007199254740992), cep.Int(9007199254740993), cep.Int(9007199254740994), cep.Int(-9223372036854775807), cep.Int(-9223372036854775808), cep.Int(9223372036854775807), cep.Float(nan()),
+		} {
+			for _, b := range []cep.Value{{}, cep.Int(0), cep.Int(2), cep.Int(3)} {
+				w.current = object{"a": v, "b": b, "type": cep.String("x"), "flag": cep.Bool(true)}
+				s := w.set()
+				if ok, _ := x.Test(s); !ok {
+					continue
+				}
+				for _, bound := range x.Bounds {
+					if f := s.Event.Value(bound.Slot); !f.IsNumber() || !(f.AsFloat() >= bound.Min && f.AsFloat() <= bound.Max) {
+						t.Errorf("%s is true for a %v, b %v, outside of %v", text, v, b, bound)
+					}
+				}
+			}
+		}
+	}
+}
+
 // TestHaving: what a loop may be left by is asked at each event, so it is kept up to date.
 func TestHaving(t *testing.T) {
 	w := populated()

@@ -143,7 +143,7 @@ func compileTakens(n *node) takensFunc {
 			if !ok || err != nil {
 				return nil, err
 			}
-			from, to = bounds(from, to, len(l))
+			from, to = cut(from, to, len(l))
 			return l[from:to:to], nil
 		}
 	case opPredicate:
