@@ -49,14 +49,18 @@ func (p *Program) aggregate(n *node) {
 	}
 	for i, a := range p.pattern.Aggregates {
 		if a.Step == int(n.step) {
-			var x cep.Value
-			if a.Slot >= 0 {
-				x = n.Value(a.Slot)
-			}
-			cells[i].add(a.Kind, x, n)
+			cells[i].take(a, n)
 		}
 	}
 	n.cells = &cells
+}
+
+func (c *cell) take(a cep.Aggregate, n *node) {
+	var x cep.Value
+	if a.Slot >= 0 {
+		x = n.Value(a.Slot)
+	}
+	c.add(a.Kind, x, n)
 }
 
 // add takes one more event into c. Only values that the cell holds already are looked at: O(1), but O(log n) for the set

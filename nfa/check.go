@@ -11,15 +11,15 @@ import (
 func (p *Program) checkNode(n *node) error {
 	e := &p.elements[n.element]
 	switch {
-	case e.Absent:
-		return errors.New("an absence took an event")
+	case e.role != takes:
+		return errors.New("an element took an event that takes none")
 	case n.up == nil:
 		if p.entry&e.bit == 0 {
 			return errors.New("a chain begins in the middle")
 		}
 	case n.up.seq >= n.seq || n.up.time > n.time:
 		return errors.New("a chain that goes back")
-	case n.up.element > n.element || n.up.element == n.element && e.Max == 1:
+	case p.flat && (n.up.element > n.element || n.up.element == n.element && e.Max == 1):
 		return errors.New("elements out of order")
 	}
 	return nil
@@ -37,24 +37,25 @@ func (m *Machine) checkKey(r *Runs) error {
 			return errors.New("a start of another key")
 		case before != nil && before.first.seq >= s.first.seq:
 			return errors.New("starts out of order")
-		case len(s.runs) == 0 || s.state&startPruned != 0:
+		case !s.waits() || s.state&startPruned != 0:
 			return errors.New("an ended start is kept")
-		case s.first.up != nil || s.first.seq > r.last:
+		case s.first.up != nil || s.first.seq > r.last || (s.first.seq == 0) != (s.state&startAwaited != 0):
 			return errors.New("a start that does not begin with its first event")
 		case s.next == nil && r.tail != s:
 			return errors.New("the newest start is not the last")
 		}
 		before = s
-		same := map[run]bool{}
-		for i := range s.runs {
-			t := &s.runs[i]
+		same := map[runKey]bool{}
+		runs := s.runs()
+		for i := range runs {
+			t := &runs[i]
 			if err := m.checkRun(s, t); err != nil {
 				return err
 			}
-			if same[*t] {
+			if same[t.key()] {
 				return errors.New("the same run twice")
 			}
-			same[*t] = true
+			same[t.key()] = true
 			if p.hears(t)&^r.hears != 0 {
 				return errors.New("a run that does not hear")
 			}
@@ -101,42 +102,86 @@ func (m *Machine) checkRun(s *start, t *run) error {
 		return errors.New("a run of another start")
 	}
 	in := &p.code[t.pc]
-	from := &p.elements[t.node.element]
-	if in.op == opTake && t.n > 1 {
-		e := in.element
+	e := in.element
+	switch {
+	case in.op != opTake && in.op != opDone:
+		return errors.New("a run that rests between two events")
+	case in.op == opDone && (t.n != 0 || t.link != NoLink || t.can || t.absent == 0 || s.state&startFull == 0):
+		return errors.New("a run that waits at the end for nothing")
+	case in.op == opTake && t.n > 1:
 		switch {
-		case from != e || e.Max == 1 || e.Max >= 0 && int(t.n) > e.Max || e.Max < 0 && int(t.n) > e.Min+1:
+		case t.node.element != int16(e.index) || e.Max == 1 || e.Max >= 0 && int(t.n) > e.Max || e.Max < 0 && int(t.n) > e.Min+1:
 			return errors.New("a run in a loop that it is not in")
-		case t.link != e.Loop || t.can != (int(t.n) > e.Min) || t.absent&^e.behind != 0:
+		case t.link != e.Loop || t.absent&^e.behind != 0 || t.can && int(t.n) <= e.Min:
 			return errors.New("a run that does not fit its loop")
+		case e.Having == nil && e.Distinct == nil && t.can != (int(t.n) > e.Min):
+			return errors.New("a run that may leave its loop, or may not")
+		case (e.Having != nil || e.Distinct != nil) != (t.frame != nil && t.frame.count > 0):
+			return errors.New("a run that does not count its loop")
 		}
-	} else {
-		x := exit{pc: -1}
-		for _, y := range from.exits {
-			if y.pc == int(t.pc) {
-				x = y
-			}
-		}
-		switch {
-		case x.pc < 0:
-			return errors.New("a run where no way leads")
-		case t.absent&^x.absent != 0 || t.can:
-			return errors.New("a run with absences that it never met")
-		case in.op == opDone && (t.n != 0 || t.link != NoLink || t.absent == 0 || s.state&startFull == 0):
-			return errors.New("a run that waits at the end for nothing")
-		case in.op == opTake && (t.n != 1 || t.link != in.element.Link):
-			return errors.New("a run that waits for an event in another way than its element")
+	case in.op == opTake && (t.n != 1 || t.can):
+		return errors.New("a run that waits for no event of its element")
+	}
+	if err := m.checkFrame(t); err != nil {
+		return err
+	}
+	if p.flat && t.n <= 1 && t.node.length > 0 {
+		if err := p.checkExit(t); err != nil {
+			return err
 		}
 	}
 	if in.op == opTake {
+		if t.node.length == 0 {
+			return errors.New("a start without an event waits for one")
+		}
 		if m.deadline(s, t) <= m.now {
 			return errors.New("a run waits past its deadline")
 		}
 		return nil
 	}
 	for i := range p.elements {
-		if e := &p.elements[i]; t.absent&e.bit != 0 && m.absenceEnd(s, t, e) <= m.now {
+		e := &p.elements[i]
+		if t.absent&e.bit != 0 && (e.role != absentLater || m.absenceEnd(s, t, e) <= m.now) {
 			return errors.New("an absence is pending past its deadline")
+		}
+	}
+	return nil
+}
+
+// checkExit says what is wrong with where a run has come to behind its last event.
+func (p *Program) checkExit(t *run) error {
+	for _, x := range p.elements[t.node.element].exits {
+		if x.pc == int(t.pc) && t.absent&^x.absent == 0 && t.link == x.link {
+			return nil
+		}
+	}
+	return errors.New("a run where no way leads")
+}
+
+func (m *Machine) checkFrame(t *run) error {
+	p := m.program
+	f := t.frame
+	if f == nil {
+		return nil
+	}
+	switch {
+	case p.flat || len(f.groups) != len(p.wholes):
+		return errors.New("a frame of another program")
+	case f.bars == 0 && f.count == 0 && !busy(f.groups):
+		return errors.New("an empty frame")
+	case len(p.bars) < 64 && f.bars>>len(p.bars) != 0 || t.n > 1 && f.bars != 0:
+		return errors.New("unknown greedy loops")
+	case f.count < 0 || int(f.count) > int(t.node.length):
+		return errors.New("a loop longer than the match")
+	}
+	for i, g := range f.groups {
+		w := p.wholes[i]
+		bound := max(w.Min+1, w.Max)
+		if w.Kind == KindAllOf {
+			bound = 1<<len(w.Elements) - 1
+		}
+		if int(g.n) > bound {
+			return errors.New("a repetition that there cannot be")
 		}
 	}
 	return nil
@@ -146,42 +191,56 @@ func (m *Machine) checkMemory(x *memory, k memoryKind) error {
 	if k.reach != Forever && x.time.Add(k.reach) <= m.now {
 		return errors.New("something is remembered that has aged out")
 	}
-	if k.element == nil {
+	e := k.element
+	switch {
+	case e == nil:
 		if x.event.time != x.time || len(m.program.prevLayout.slots) > 0 && x.event.kept == nil {
 			return errors.New("prev is not the newest event")
 		}
-		return nil
-	}
-	if !k.element.looksAhead() {
-		return nil
-	}
-	if len(x.past) == 0 || x.past[len(x.past)-1].event.time != x.time {
-		return errors.New("the past does not end with its newest event")
-	}
-	last := cep.BeforeAll
-	for _, e := range x.past {
-		if e.event.time < last {
-			return errors.New("the past is out of order")
+	case e.FirstSeen != nil:
+		if x.met == nil || x.met.newest == nil || x.met.newest.time != x.time {
+			return errors.New("what was met does not end with the newest event")
 		}
-		last = e.event.time
+		for y := x.met.oldest; y.newer != nil; y = y.newer {
+			if y.time > y.newer.time {
+				return errors.New("what was met is out of order")
+			}
+		}
+	case e.looksAround():
+		if len(x.past) == 0 || x.past[len(x.past)-1].event.time != x.time || e.Edge && len(x.past) > 1 {
+			return errors.New("the past does not end with its newest event")
+		}
+		last := cep.BeforeAll
+		for _, y := range x.past {
+			if y.event.time < last {
+				return errors.New("the past is out of order")
+			}
+			last = y.event.time
+		}
 	}
 	return nil
 }
 
-// deadlines calls add with the index of each constant that a resting run has a deadline by, counted from its last event;
-// the window of the rule aside.
-func (p *Program) deadlines(t *run, add func(gap int)) {
+// deadlines calls add with each constant that a run has a deadline by and the time from which it counts, the window of the
+// rule aside.
+func (p *Program) deadlines(t *run, add func(gap int, from cep.Time)) {
 	e := p.code[t.pc].element
-	switch {
-	case e == nil:
+	if e == nil {
 		for i := range p.elements {
-			if t.absent&p.elements[i].bit != 0 && p.elements[i].forGap >= 0 {
-				add(p.elements[i].forGap)
+			if t.absent&p.elements[i].bit != 0 {
+				add(p.elements[i].forGap, t.node.time)
 			}
 		}
-	case t.n > 1 && e.loopGap >= 0:
-		add(e.loopGap)
-	case t.n <= 1 && e.gap >= 0:
-		add(e.gap)
+		return
+	}
+	if t.n > 1 {
+		add(e.loopGap, t.node.time)
+	} else {
+		add(e.gap, t.node.time)
+	}
+	for _, w := range e.inside {
+		if g := t.frame.group(w); w.Within > 0 && g.took {
+			add(w.gap, g.first)
+		}
 	}
 }

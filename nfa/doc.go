@@ -24,6 +24,9 @@
 // candidates share what they have in common, and are never changed. Deadlines stand in one queue for each constant of the
 // program; since each is the time of an event plus that constant, a queue is sorted without anybody sorting it.
 //
+// A program without composites, greedy, until, having and distinct is flat: where a run goes behind a take is known when
+// the program is compiled. In any other, runs carry a frame, and the ways are followed anew at each event taken.
+//
 // # Concurrency
 //
 // A Program may be shared. A Machine, its Memo and whatever it lends belong to one goroutine; a match's History stays

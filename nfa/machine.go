@@ -32,11 +32,15 @@ type Machine struct {
 
 	event   *cep.Event
 	runs    *Runs
-	isNext  uint64 // Seq of the event before in the key's stream
-	heard   uint64 // elements that may take the event, or be broken by it
-	seq     uint64 // known and truth are about the event with this Seq
-	known   uint64 // elements whose unary condition was asked
-	truth   uint64 // those for which it holds
+	isNext  uint64      // Seq of the event before in the key's stream
+	heard   uint64      // elements that may take the event, or be broken by it
+	seq     uint64      // known, truth and values are about the event with this Seq
+	known   uint64      // elements whose unary condition was asked
+	truth   uint64      // those for which it holds
+	values  []cep.Value // by name: what distinct counts
+	admits  uint64      // elements with an edge for which the event exists
+	met     uint64      // elements with first_seen that could take the event but for this word,
+	tuples  []string    // and the values that they have met, by element
 	scope   cep.Scope
 	view    history
 	keeps   []*kept // by name: what is kept of the event
@@ -47,8 +51,19 @@ type Machine struct {
 	ended   []*start
 	changed bool // the key's starts are not what they were before the moment
 	dues    []due
-	looked  cep.Event // the event that an absence at the start looks back at
+	looked  cep.Event // the event that a condition looks back at
 	tally   []int32
+	// For programs in which the same assignment may be reached in two ways: the nodes made for the event, the runs of the
+	// present start, and whether some of these may have become equal.
+	cons     map[consKey]*node
+	same     map[runKey]struct{}
+	narrowed bool
+}
+
+// consKey is an assignment made by the present event.
+type consKey struct {
+	up      *node
+	element int
 }
 
 // expiry is where a run was when its window ended.
@@ -63,6 +78,10 @@ func NewMachine(p *Program, memo *Memo) *Machine {
 	m := &Machine{
 		program: p, memo: memo, now: cep.BeforeAll, firstTime: cep.BeforeAll,
 		memories: make([]memories, len(p.memories)), view: history{program: p}, keeps: make([]*kept, len(p.layouts)),
+		values: make([]cep.Value, len(p.layouts)), tuples: make([]string, len(p.elements)),
+	}
+	if p.repeats {
+		m.cons, m.same = map[consKey]*node{}, map[runKey]struct{}{}
 	}
 	if memo == nil {
 		ids := 0
@@ -148,16 +167,30 @@ func (m *Machine) Event(key []byte, ev *cep.Event, mask uint64) {
 	}
 	m.runs, m.isNext = r, r.last
 	m.scope.Key = cep.Key(r.key)
-	m.hear(r.hears|p.entry|p.lead, mask)
 	if p.pattern.UsesPrev {
 		m.setPrev()
 	}
+	if p.constant != 0 {
+		m.hearConstant(mask)
+	}
+	m.hear((r.hears|p.entry|p.around|p.lead)&^p.constant, mask)
+	if p.repeats {
+		clear(m.cons)
+	}
 	room := p.pattern.Limits.StartsPerKey <= 0 || int(r.count) < p.pattern.Limits.StartsPerKey
+	if !room && p.pattern.Limits.DropOldest && m.heard&p.entry != 0 && m.begins() {
+		m.counters.Refused++
+		m.drop(r.oldest)
+		room = true
+	}
 	if r.hears&m.heard != 0 {
 		m.offer()
 	}
 	if m.heard&p.entry != 0 {
 		m.begin(room)
+	}
+	if p.pattern.Newest {
+		m.keepNewest()
 	}
 	r.last = ev.Seq
 	m.settle(cep.Moment{Time: ev.Time, Seq: ev.Seq})
@@ -192,24 +225,45 @@ func (m *Machine) leave(fresh bool) {
 // candidate.
 func (m *Machine) hear(set, mask uint64) {
 	for s := set &^ m.heard; s != 0; s &= s - 1 {
-		bit := s & -s
 		e := &m.program.elements[bits.TrailingZeros64(s)]
-		if mask>>e.Name&1 == 0 {
-			continue
+		if e.admits(mask) && m.unary(e) && (e.Distinct == nil || m.counts(e)) {
+			m.heard |= e.bit
 		}
-		if e.Where != nil && e.Where.Unary {
-			if m.known&bit == 0 {
-				m.known |= bit
-				if m.test(e.Where) {
-					m.truth |= bit
-				}
-			}
-			if m.truth&bit == 0 {
-				continue
-			}
-		}
-		m.heard |= bit
 	}
+}
+
+// admits says whether the event exists for the element. An until sees all.
+func (e *element) admits(mask uint64) bool { return e.Name < 0 || mask>>e.Name&1 != 0 }
+
+// unary is the condition of an element if it reads the event alone, else true.
+func (m *Machine) unary(e *element) bool {
+	if e.Where == nil || !e.Where.Unary {
+		return true
+	}
+	if m.known&e.bit == 0 {
+		m.known |= e.bit
+		if m.test(e.Where) {
+			m.truth |= e.bit
+		}
+	}
+	return m.truth&e.bit != 0
+}
+
+// counts finds the value of a loop with distinct: without one the event is not taken (S3.4).
+func (m *Machine) counts(e *element) bool {
+	m.values[e.Name] = m.value(e.Distinct)
+	return !m.values[e.Name].IsMissing()
+}
+
+// value is that of an expression over the event; missing where it errs.
+func (m *Machine) value(x *Expr) cep.Value {
+	v, err := x.Eval(&m.scope)
+	if err != nil {
+		m.counters.Errors++
+		m.counters.LastError = err.Error()
+		return cep.Value{}
+	}
+	return v
 }
 
 // Advance says that no event at or below w will come: deadlines up to w fire in the order of time, each a moment of its
@@ -290,9 +344,10 @@ func (m *Machine) fire(d cep.Time) {
 // expire ends what is over for a start at the end of time d.
 func (m *Machine) expire(s *start, d cep.Time) {
 	p := m.program
+	runs := s.runs()
 	w := 0
-	for i := range s.runs {
-		t := s.runs[i]
+	for i := range runs {
+		t := runs[i]
 		if p.code[t.pc].op == opTake {
 			if m.deadline(s, &t) <= d {
 				if p.pattern.Timeouts {
@@ -311,12 +366,15 @@ func (m *Machine) expire(s *start, d cep.Time) {
 				continue
 			}
 		}
-		s.runs[w] = t
+		runs[w] = t
 		w++
 	}
-	if w < len(s.runs) {
+	if w < len(runs) {
 		s.setRuns(w, nil)
 		m.changed = m.changed || w == 0
+	}
+	if p.repeats {
+		m.merge(s)
 	}
 }
 
@@ -334,6 +392,13 @@ func (m *Machine) deadline(s *start, t *run) cep.Time {
 	if w := m.program.pattern.Within; w > 0 {
 		d = min(d, s.first.time.Add(w))
 	}
+	for _, w := range e.inside {
+		if w.Within > 0 {
+			if g := t.frame.group(w); g.took {
+				d = min(d, g.first.Add(w.Within))
+			}
+		}
+	}
 	return d
 }
 
@@ -349,13 +414,13 @@ func (m *Machine) absenceEnd(s *start, t *run, e *element) cep.Time {
 	}
 }
 
-// schedule queues a deadline that the present event makes.
-func (m *Machine) schedule(gap int, s *start) {
+// schedule queues a deadline counted from the present.
+func (m *Machine) schedule(gap int, s *start, now cep.Time) {
 	if gap < 0 {
 		return
 	}
 	q := &m.queues[gap]
-	d := due{m.event.Time.Add(q.gap), s}
+	d := due{now.Add(q.gap), s}
 	if d.at < cep.AfterAll && !q.newest(d) {
 		q.push(d)
 	}

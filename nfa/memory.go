@@ -34,8 +34,12 @@ func (m *Machine) silent(set uint64, e *element) bool {
 		}
 		within := func(t cep.Time) bool { return a.For == Forever || m.event.Time.Sub(t) <= a.For }
 		broken := within(x.time)
-		if broken && a.looksAhead() {
-			broken = m.brokenBefore(a, x, e, within)
+		if broken && a.looksAround() {
+			broken = false
+			n := m.node(nil, e) // its condition sees the event to come
+			for i := len(x.past) - 1; i >= 0 && !broken && within(x.past[i].event.time); i-- {
+				broken = m.heldFor(a, x.past[i], n)
+			}
 		}
 		if broken {
 			m.counters.Taken[a.Name]++
@@ -45,52 +49,132 @@ func (m *Machine) silent(set uint64, e *element) bool {
 	return true
 }
 
-// looksAhead says whether the condition of an absence at the start may read more than its own event.
-func (e *element) looksAhead() bool { return e.Where != nil && !e.Where.Unary }
+// looksAround says whether the condition of an element may read more than the event.
+func (e *element) looksAround() bool { return e.Where != nil && !e.Where.Unary }
 
-// brokenBefore asks the condition of an absence at the start about all events that it looks back at, with the present event
-// as what e took.
-func (m *Machine) brokenBefore(a *element, x *memory, e *element, within func(cep.Time) bool) bool {
+// heldFor asks the condition of an element about an event that is past, for the history of n.
+func (m *Machine) heldFor(e *element, past pastEvent, n *node) bool {
 	scope := m.scope
-	defer func() { m.scope = scope }()
-	m.view.reset(m.node(nil, e))
+	m.view.reset(n)
 	m.scope.History = &m.view
 	m.scope.Event = &m.looked
-	for i := len(x.past) - 1; i >= 0 && within(x.past[i].event.time); i-- {
-		p := x.past[i]
-		m.looked = cep.Event{
-			Time: p.event.time, Seq: p.event.seq, Position: p.event.Position(), Values: m.looked.Values[:0],
+	m.looked = cep.Event{
+		Time: past.event.time, Seq: past.event.seq, Position: past.event.Position(), Values: m.looked.Values[:0],
+	}
+	for slot := range len(e.seen.index) {
+		m.looked.Values = append(m.looked.Values, past.event.Value(slot))
+	}
+	m.scope.Prev = nil
+	if past.prev != nil {
+		m.scope.Prev = past.prev
+	}
+	holds := m.test(e.Where)
+	m.scope = scope
+	return holds
+}
+
+// hearConstant is hear for the steps that must be told of every event: those with first_seen or an edge.
+func (m *Machine) hearConstant(mask uint64) {
+	m.admits, m.met = 0, 0
+	for s := m.program.constant; s != 0; s &= s - 1 {
+		e := &m.program.elements[bits.TrailingZeros64(s)]
+		if !e.admits(mask) {
+			continue
 		}
-		for slot := range len(a.seen.index) {
-			m.looked.Values = append(m.looked.Values, p.event.Value(slot))
-		}
-		m.scope.Prev = nil
-		if p.prev != nil {
-			m.scope.Prev = p.prev
-		}
-		if m.test(a.Where) {
-			return true
+		m.admits |= e.bit
+		if m.unary(e) && (e.FirstSeen == nil || m.firstSeen(e)) && (!e.Edge || e.looksAround() || !m.wasHeld(e, nil)) &&
+			(e.Distinct == nil || m.counts(e)) {
+			m.heard |= e.bit
 		}
 	}
-	return false
+}
+
+// firstSeen says whether no event like the present one came before (S3.7), and notes that this one did.
+func (m *Machine) firstSeen(e *element) bool {
+	if e.looksAround() { // at prev or the key: no candidate matters
+		m.view.reset(nil)
+		m.scope.History = &m.view
+		if !m.test(e.Where) {
+			return false
+		}
+	}
+	var b []byte
+	for _, x := range e.FirstSeen.By {
+		v := m.value(x)
+		if v.IsMissing() {
+			return false
+		}
+		b = appendEqual(b, v)
+	}
+	m.met |= e.bit
+	m.tuples[e.index] = string(b)
+	f := e.FirstSeen
+	if !f.FromStart && m.firstTime != cep.BeforeAll && m.event.Time < m.firstTime.Add(f.For) {
+		return false
+	}
+	if x := m.runs.memory(e.memory); x != nil {
+		if last, ok := x.met.last(string(b)); ok && (f.For == Forever || m.event.Time.Sub(last) <= f.For) {
+			return false
+		}
+	}
+	return true
+}
+
+// wasHeld says whether the condition of an edge held for the event before (S2.5), for a candidate that has taken the chain
+// of n.
+func (m *Machine) wasHeld(e *element, n *node) bool {
+	x := m.runs.memory(e.memory)
+	switch {
+	case x == nil || m.event.Time.Sub(x.time) > m.program.memories[e.memory].reach:
+		return false
+	case e.looksAround():
+		return m.heldFor(e, x.past[0], n)
+	}
+	return x.held
 }
 
 // remember records the present event for the events to come.
 func (m *Machine) remember() {
 	for kind := len(m.program.memories) - 1; kind >= 0; kind-- { // prev last: the others want the event before
 		k := &m.program.memories[kind]
-		if k.element != nil && m.heard&k.element.bit == 0 {
+		e := k.element
+		var concerns bool
+		switch {
+		case e == nil:
+			concerns = true
+		case e.FirstSeen != nil:
+			concerns = m.met&e.bit != 0
+		case e.Edge:
+			concerns = m.admits&e.bit != 0
+		default:
+			concerns = m.heard&e.bit != 0
+		}
+		if !concerns {
 			continue
 		}
 		x := m.recall(kind)
 		x.time = m.event.Time
 		switch {
-		case k.element == nil:
+		case e == nil:
 			x.event = m.replacePrev(x.event)
-		case k.element.looksAhead():
-			p := pastEvent{event: seen(m.event, keep(&k.element.seen, m.event, false))}
+		case e.FirstSeen != nil:
+			if x.met == nil {
+				x.met = newMet()
+			}
+			x.met.note(m.tuples[e.index], m.event.Time)
+			if k.reach != Forever {
+				x.met.forget(m.event.Time.Add(-k.reach))
+			}
+		case e.Edge && !e.looksAround():
+			x.held = e.Where == nil || m.truth&e.bit != 0
+		case e.looksAround():
+			p := pastEvent{event: seen(m.event, keep(&e.seen, m.event, false, cep.Value{}))}
 			if m.scope.Prev != nil {
 				p.prev, _ = m.scope.Prev.(*node)
+			}
+			if e.Edge {
+				x.past = append(x.past[:0], p)
+				continue
 			}
 			x.past = append(x.past, p)
 			if k.reach != Forever {
@@ -109,8 +193,8 @@ func (m *Machine) remember() {
 // the past of an absence may still refer to that.
 func (m *Machine) replacePrev(old *node) *node {
 	l := &m.program.prevLayout
-	if old == nil || m.program.looksAhead {
-		return seen(m.event, keep(l, m.event, false))
+	if old == nil || m.program.looksBack {
+		return seen(m.event, keep(l, m.event, false, cep.Value{}))
 	}
 	k := old.kept
 	*old = *seen(m.event, k)

@@ -32,15 +32,16 @@ type kept struct {
 	layout *layout
 	values []cep.Value // by layout.slots
 	raw    []byte
+	value  cep.Value // what distinct counts
 }
 
 // keep copies what the layout names, because the caller uses Event.Values again. nil: there is nothing to keep.
-func keep(l *layout, ev *cep.Event, raw bool) *kept {
+func keep(l *layout, ev *cep.Event, raw bool, value cep.Value) *kept {
 	raw = raw && ev.Raw != nil
-	if len(l.slots) == 0 && !raw {
+	if len(l.slots) == 0 && !raw && value.IsMissing() {
 		return nil
 	}
-	k := &kept{layout: l}
+	k := &kept{layout: l, value: value}
 	if len(l.slots) > 0 {
 		k.values = make([]cep.Value, len(l.slots))
 		for i, slot := range l.slots {
@@ -102,14 +103,17 @@ type history struct {
 	program *Program
 	node    *node // nil: nothing was taken
 	listed  bool
-	all     []*node // in time order
-	byStep  []*node // the same by step, then time
-	offsets []int   // by step: where its events begin in byStep; one more for the end
+	// In the `having` of a loop that may be gone through again its name means one pass: the last events of that step.
+	// pass 0: any other place.
+	passStep, pass int
+	all            []*node // in time order
+	byStep         []*node // the same by step, then time
+	offsets        []int   // by step: where its events begin in byStep; one more for the end
 }
 
 // reset makes h the history of another chain and keeps its memory.
 func (h *history) reset(n *node) {
-	h.node, h.listed = n, false
+	h.node, h.listed, h.pass = n, false, 0
 }
 
 // list lays the chain out. The sort by step is a counting sort.
@@ -125,7 +129,7 @@ func (h *history) list() {
 	clear(h.offsets)
 	total := h.Total()
 	h.all, h.byStep = grown(h.all, total), grown(h.byStep, total)
-	for i, n := total-1, h.node; n != nil; i, n = i-1, n.up {
+	for i, n := total-1, h.node; i >= 0; i, n = i-1, n.up {
 		h.all[i] = n
 		h.offsets[n.step+1]++
 	}
@@ -158,17 +162,29 @@ func (h *history) Total() int {
 	return int(h.node.length)
 }
 
-func (h *history) Len(step int) int {
-	h.list()
-	return h.offsets[step+1] - h.offsets[step]
-}
+func (h *history) Len(step int) int { return len(h.step(step)) }
 
-func (h *history) At(step, i int) cep.Taken {
+func (h *history) At(step, i int) cep.Taken { return h.step(step)[i] }
+
+// step are the events of a step, in a `having` those of this pass.
+func (h *history) step(step int) []*node {
 	h.list()
-	return h.byStep[h.offsets[step]:h.offsets[step+1]][i]
+	nodes := h.byStep[h.offsets[step]:h.offsets[step+1]]
+	if h.pass > 0 && step == h.passStep {
+		nodes = nodes[len(nodes)-h.pass:]
+	}
+	return nodes
 }
 
 func (h *history) Nth(i int) cep.Taken {
+	if !h.listed { // the ends do without a list: `duration` asks for them at each event of a loop
+		switch i {
+		case h.Total() - 1:
+			return h.node
+		case 0:
+			return h.node.root()
+		}
+	}
 	h.list()
 	return h.all[i]
 }
@@ -178,15 +194,30 @@ func (h *history) Aggregate(i int) (cep.Value, error) {
 	if h.node == nil || h.node.cells == nil {
 		return emptyAggregate(a.Kind), nil
 	}
-	return (*h.node.cells)[i].result(a.Kind)
+	c := h.cell(i)
+	return c.result(a.Kind)
 }
 
 func (h *history) AggregateEvent(i int) cep.Taken {
 	if h.node == nil || h.node.cells == nil {
 		return nil
 	}
-	if n := (*h.node.cells)[i].event; n != nil {
+	if n := h.cell(i).event; n != nil {
 		return n
 	}
 	return nil
+}
+
+// cell is an aggregate over the chain. That over one pass of a loop which may have been gone through before is added up anew,
+// because the cells go back further.
+func (h *history) cell(i int) cell {
+	a := h.program.pattern.Aggregates[i]
+	if h.pass == 0 || a.Step != h.passStep {
+		return (*h.node.cells)[i]
+	}
+	var c cell
+	for _, n := range h.step(a.Step) {
+		c.take(a, n)
+	}
+	return c
 }

@@ -46,6 +46,11 @@ const (
 	KindAllOf             // Elements, in any order
 )
 
+var kindNames = [...]string{"step", "group", "any_of", "all_of"}
+
+// String returns the word that rules use.
+func (k ElementKind) String() string { return kindNames[k] }
+
 // FirstSeen is the word first_seen of a step (S3.7).
 type FirstSeen struct {
 	By        []*Expr
@@ -156,7 +161,7 @@ type Pattern struct {
 	Within cep.Duration
 	After  AfterMatch
 	// Target is the name that SkipToFirst and SkipToLast mean.
-	Target int
+	Target  int
 	Without []Without
 	// Newest is `keep: newest` (S5.6): of the candidates of a key that came equally far only the one that got there last
 	// goes on. Single steps, relaxed, none optional, no absences.

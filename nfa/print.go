@@ -14,18 +14,35 @@ func (p *Program) String() string {
 	fmt.Fprintf(&b, "program %s%s\n", p.pattern.Rule, p.pattern.words())
 	for pc, in := range p.code {
 		fmt.Fprintf(&b, "%3d  ", pc)
-		switch in.op {
+		switch e := in.element; in.op {
 		case opTake:
-			fmt.Fprintf(&b, "take %s%s -> %s\n", p.name(in.element), in.element.words(p), p.exits(in.element.exits))
+			fmt.Fprintf(&b, "take %s%s", p.name(e), e.words())
+			if p.flat {
+				fmt.Fprintf(&b, " -> %s", p.exits(e.exits))
+			}
 		case opOptional:
-			fmt.Fprintf(&b, "optional %d\n", in.x)
+			fmt.Fprintf(&b, "optional %d", in.x)
 		case opAbsent:
-			fmt.Fprintf(&b, "absent %s%s\n", p.name(in.element), in.element.words(p))
+			fmt.Fprintf(&b, "absent %s%s", p.name(e), e.words())
+		case opEnter:
+			fmt.Fprintf(&b, "enter %d %s%s", e.index, e.Kind, e.words())
+		case opRepeat:
+			fmt.Fprintf(&b, "repeat %d at %d", e.index, in.x)
+		case opChoice, opOrder:
+			fmt.Fprintf(&b, "%s %v", opNames[in.op], in.xs)
+		case opJump:
+			fmt.Fprintf(&b, "jump %d", in.x)
+		case opMember:
+			fmt.Fprintf(&b, "member %d of %d, back to %d or on at %d", bits.TrailingZeros16(in.bit), e.index, in.x, in.xs[0])
 		case opDone:
-			b.WriteString("done\n")
+			b.WriteString("done")
 		}
+		b.WriteByte('\n')
 	}
 	fmt.Fprintf(&b, "entry %s\n", p.exits(p.entries))
+	for _, w := range p.pattern.Without {
+		fmt.Fprintf(&b, "without %s where %s\n", p.pattern.Names[w.Name].Name, w.Where.Text)
+	}
 	for i, n := range p.pattern.Names {
 		if len(n.Keep) > 0 {
 			fmt.Fprintf(&b, "keep %s %v\n", n.Name, p.layouts[i].slots)
@@ -48,6 +65,7 @@ func (p *Program) String() string {
 var (
 	linkNames      = [...]string{"none", "strict", "relaxed", "any"}
 	afterNames     = [...]string{"none", "past_last", "to_next", "to_first", "to_last"}
+	opNames        = map[opcode]string{opChoice: "choice", opOrder: "order"}
 	aggregateNames = [...]string{"count", "sum", "min", "max", "distinct", "first", "last"}
 )
 
@@ -65,6 +83,9 @@ func (p *Pattern) words() string {
 	if p.Within > 0 {
 		s += ", within " + cep.FormatDuration(p.Within)
 	}
+	if p.Newest {
+		s += ", newest"
+	}
 	if p.Ordered {
 		s += ", ordered"
 	}
@@ -76,6 +97,9 @@ func (p *Pattern) words() string {
 	}
 	if p.Limits.StartsPerKey > 0 {
 		s += fmt.Sprintf(", at most %d starts", p.Limits.StartsPerKey)
+		if p.Limits.DropOldest {
+			s += ", the oldest goes"
+		}
 	}
 	if p.Limits.EventsPerMatch > 0 {
 		s += fmt.Sprintf(", at most %d events", p.Limits.EventsPerMatch)
@@ -85,17 +109,29 @@ func (p *Pattern) words() string {
 
 func (p *Program) name(e *element) string { return p.pattern.Names[e.Name].Name }
 
-func (e *element) words(p *Program) string {
+func (e *element) words() string {
 	s := ""
 	if e.Link != NoLink {
 		s += " " + e.Link.String()
 	}
-	if !e.Absent && (e.Min != 1 || e.Max != 1) {
+	if !e.Absent && e.Kind != KindAllOf && (e.Min != 1 || e.Max != 1) {
 		s += fmt.Sprintf(" %d..", e.Min)
 		if e.Max >= 0 {
 			s += fmt.Sprint(e.Max)
 		}
 		s += " loop " + e.Loop.String()
+	}
+	if e.Kind == KindAllOf && e.Need < len(e.Elements) {
+		s += fmt.Sprintf(" at_least %d", e.Need)
+	}
+	if e.Times {
+		s += " times"
+	}
+	if e.Greedy {
+		s += " greedy"
+	}
+	if e.Edge {
+		s += " edge"
 	}
 	if e.Within > 0 {
 		s += " within " + cep.FormatDuration(e.Within)
@@ -114,6 +150,30 @@ func (e *element) words(p *Program) string {
 	}
 	if e.Where != nil {
 		s += " where " + e.Where.Text
+	}
+	if e.Distinct != nil {
+		s += " distinct " + e.Distinct.Text
+	}
+	if e.Having != nil {
+		s += " having " + e.Having.Text
+	}
+	if e.Until != nil {
+		s += " until " + e.Until.Text
+	}
+	if f := e.FirstSeen; f != nil {
+		var by []string
+		for _, x := range f.By {
+			by = append(by, x.Text)
+		}
+		s += " first_seen " + strings.Join(by, ", ")
+		if f.For == Forever {
+			s += " forever"
+		} else {
+			s += " for " + cep.FormatDuration(f.For)
+		}
+		if f.FromStart {
+			s += " from_start"
+		}
 	}
 	return s
 }
@@ -137,6 +197,7 @@ func (f Facts) words() string {
 		holds bool
 		word  string
 	}{
+		{f.Flat, "flat"},
 		{f.Unary, "unary"},
 		{f.Single, "single"},
 		{f.Strict, "strict"},

@@ -1,43 +1,58 @@
 package nfa
 
 import (
-	"errors"
-	"fmt"
 	"math/bits"
-	"slices"
 
 	"github.com/cepd/cepd/cep"
 )
 
-// Program is a compiled pattern: a flat list of instructions. It is immutable and may be shared by goroutines.
+// Program is a compiled pattern: a flat list of instructions for the whole rule. It is immutable and may be shared by
+// goroutines.
 //
-// A run rests on a take or on done; what lies between is followed at once. Without groups these ways are always the
-// same, so [Compile] follows them once and leaves the result as the exits of each take.
+// A run rests on a take or on done; what lies between is followed at once, by [Program.walk].
 //
-//	take      wait for an event of an element; behind it leave by the exits, or wait here again for the next of a loop
+//	take      wait for an event of an element; behind it go on, or wait here again for the next of a loop
 //	optional  the element behind may be left out: go on at x as well
 //	absent    adds an absence to those that are pending
+//	enter     a composite begins: its first repetition
+//	repeat    a repetition of a composite ends: go on, or back to x for another
+//	choice    any_of: go on at each of xs; jump goes to x where an alternative ends
+//	order     all_of: go on at each of xs whose member was not taken yet; member behind each goes back to x, or on
 //	done      all elements have been taken; what is pending stands at the end of the rule
+//
+// In a flat program, one without composites, the ways between two takes are always the same, so they are followed once and
+// for all.
 type Program struct {
 	pattern  Pattern
 	code     []instruction
-	elements []element
+	elements []element  // leaves, and conditions that are watched: what has a bit
+	wholes   []*element // composites: what has a slot in the groups of a run
+	bars     []bar
+	flat     bool
+	// repeats: the same assignment may be reached in two ways.
+	repeats bool
 	// entries are the ways to the first event. Their absences are those at the start.
 	entries []exit
-	// entry has the bits of the elements that can take the first event, lead those of the absences at the start, strict
-	// those of the strict absences.
-	entry, lead, strict uint64
-	least               []int    // by pc: how many events a run that is there still takes at least
-	layouts             []layout // by name: what is kept of the events it takes
-	prevLayout          layout
-	aggregated          uint64 // names that have aggregates
-	gaps                []cep.Duration
-	memories            []memoryKind
-	looksAhead          bool // the condition of an absence at the start reads more than its own event
+	// entry has the bits of the elements that can take the first event, around those of the untils and greedy loops that may
+	// forbid it, lead those of the absences at the start, strict
+	// those of the strict absences, without those of the events that may not happen, constant those of the steps whose
+	// first_seen or edge must be told of every event.
+	entry, around, lead, strict, without, constant uint64
+	least                                          []int    // by pc: the events that a run which comes there still takes at least
+	most                                           int      // no run lacks more events than that
+	layouts                                        []layout // by name: what is kept of the events it takes
+	prevLayout                                     layout
+	aggregated                                     uint64 // names that have aggregates
+	gaps                                           []cep.Duration
+	memories                                       []memoryKind
+	looksBack                                      bool // some memory keeps events together with the ones before them
 }
 
 // maxElements leaves one bit of a word for alwaysHeard; names need a bit each in the mask of [Machine.Event].
 const maxElements = 63
+
+// maxWholes bounds what a walk carries; nobody nests deeper and few rules have more than three.
+const maxWholes = 16
 
 // alwaysHeard is in every set of elements that hear an event: runs that no event may pass by wait for it.
 const alwaysHeard = uint64(1) << 63
@@ -48,52 +63,80 @@ const (
 	opTake opcode = iota
 	opOptional
 	opAbsent
+	opEnter
+	opRepeat
+	opChoice
+	opJump
+	opOrder
+	opMember
 	opDone
 )
 
 type instruction struct {
 	op      opcode
 	element *element
-	x       int // optional: behind the element
+	x       int
+	xs      []int
+	bit     uint16 // member: its bit among the members
 }
 
 // element is an Element with what follows from its place.
 type element struct {
 	Element
-	index int
-	bit   uint64 // 1 << index
+	index int    // among the elements, or among the wholes
+	bit   uint64 // 1 << index; of a composite 0
 	role  role
-	// exits are the ways from behind a take to where a run rests next, behind the absences that some exit to another take
-	// makes pending: a loop under way looks out for them.
+	// inside are the composites around it, outermost first. leads: it is the first written element of the innermost, so
+	// that its link is that of the composite.
+	inside []*element
+	leads  bool
+	// exits are the ways from behind a take to where a run rests next, in a flat program. behind are the absences that some
+	// way to another take makes pending: a loop under way looks out for them.
 	exits  []exit
 	behind uint64
+	// until is the bit of the condition that ends it, untils those of what is around it too.
+	until, untils uint64
+	// greedy: the bars that the loop leaves behind when it is left, and when it is left out, by its link.
+	barLeft uint64
+	barOut  [4]uint64
 	// Indexes into Program.gaps: of Within, LoopWithin, and For of an absence at the end; -1: none.
 	gap, loopGap, forGap int
-	// memory is the index into Program.memories of an absence at the start.
+	// memory is the index into Program.memories of an absence at the start, a step with first_seen, or an edge; -1: none.
 	memory int
-	seen   layout // of such an absence: what its condition reads of the events it looks back at
+	seen   layout // what such a condition reads of the events it looks back at
 }
 
-// role is the place of an absence.
+// role is what an element with a bit is there for.
 type role uint8
 
 const (
 	takes role = iota
 	absentStart
-	absentMiddle
-	absentEnd
+	absentLater
+	watched // an until or a without
 )
 
-// exit is where a run rests next, with the absences passed on the way.
+// exit is where a run rests next, and with what.
 type exit struct {
 	pc     int
-	absent uint64
+	link   Link
+	absent uint64 // the absences passed on the way
+	frame  *frame // nil in a flat program
+}
+
+// bar is what a greedy loop still claims once it was left, or left out.
+type bar struct {
+	element *element
+	link    Link
+	out     bool // it was left out
 }
 
 // layout says which slots are kept of an event, and where.
 type layout struct {
 	slots []int
 	index []int // by slot: index in slots, -1: not kept
+	// value is kept too: what a loop with distinct counts.
+	value *Expr
 }
 
 func newLayout(slots []int) layout {
@@ -107,256 +150,119 @@ func newLayout(slots []int) layout {
 	return l
 }
 
-// Compile makes a Program. The errors are limits of the machine and patterns that [Pattern] does not allow: who writes
-// rules gets better words for the latter from package patterns.
-func Compile(pattern Pattern) (*Program, error) {
-	p := &Program{pattern: pattern}
-	p.pattern.Elements = slices.Clone(pattern.Elements)
-	if err := p.place(); err != nil {
-		return nil, fmt.Errorf("compile %s: %w", pattern.Rule, err)
-	}
-	p.emit()
-	if p.pattern.Within > 0 {
-		p.gaps = append(p.gaps, p.pattern.Within)
-	}
-	for i := range p.elements {
-		p.measure(&p.elements[i])
-	}
-	for _, n := range pattern.Names {
-		p.layouts = append(p.layouts, newLayout(n.Keep))
-	}
-	if p.pattern.UsesPrev {
-		p.prevLayout = newLayout(pattern.PrevSlots)
-		if p.pattern.PrevReach == 0 {
-			p.pattern.PrevReach = 24 * cep.Duration(cep.Hour) // S1.5
-		}
-		p.memories = append(p.memories, memoryKind{reach: p.pattern.PrevReach})
-	}
-	for i := range p.elements {
-		if e := &p.elements[i]; e.role == absentStart {
-			e.memory = len(p.memories)
-			p.memories = append(p.memories, memoryKind{reach: e.For, element: e})
-			if e.Where != nil {
-				e.seen = newLayout(e.Where.Slots)
-				p.looksAhead = p.looksAhead || e.looksAhead()
-			}
-		}
-	}
-	for i, a := range pattern.Aggregates {
-		if a.Step < 0 || a.Step >= len(pattern.Names) {
-			return nil, fmt.Errorf("compile %s: aggregate %d of the unknown name %d", pattern.Rule, i, a.Step)
-		}
-		p.aggregated |= 1 << a.Step
-	}
-	return p, nil
-}
-
-// plain refuses what this machine cannot run.
-func (p *Pattern) plain() error {
-	for _, e := range p.Elements {
-		if e.Kind != KindLeaf || e.Greedy || e.Edge || e.Until != nil || e.Having != nil || e.Distinct != nil || e.FirstSeen != nil {
-			return errors.New("a word that this version does not run")
-		}
-	}
-	if p.Newest || len(p.Without) > 0 || p.Limits.DropOldest {
-		return errors.New("a word that this version does not run")
-	}
-	return nil
-}
-
-// place checks the elements and finds out the role of each absence.
-func (p *Program) place() error {
-	elements := p.pattern.Elements
-	if err := p.pattern.plain(); err != nil {
-		return err
-	}
-	if len(elements) > maxElements || len(p.pattern.Names) > maxElements {
-		return fmt.Errorf("%d elements and %d names: at most %d", len(elements), len(p.pattern.Names), maxElements)
-	}
-	if p.pattern.Target < 0 || p.pattern.Target >= max(len(p.pattern.Names), 1) {
-		return fmt.Errorf("unknown target %d of after_match", p.pattern.Target)
-	}
-	p.elements = make([]element, len(elements))
-	required := 0 // steps and loops that cannot be left out
-	for i, e := range elements {
-		if e.Name < 0 || e.Name >= len(p.pattern.Names) {
-			return fmt.Errorf("element %d has the unknown name %d", i, e.Name)
-		}
-		p.elements[i] = element{Element: e, index: i, bit: 1 << i, gap: -1, loopGap: -1, forGap: -1, memory: -1}
-		if !e.Absent && !e.Optional {
-			required++
-		}
-	}
-	if required == 0 {
-		return errors.New("the pattern can take nothing")
-	}
-	steps, before := 0, 0
-	for i := range p.elements {
-		e := &p.elements[i]
-		name := p.pattern.Names[e.Name].Name
-		if !e.Absent {
-			if e.Min < 1 || e.Max >= 0 && e.Max < e.Min {
-				return fmt.Errorf("%s takes %d to %d events", name, e.Min, e.Max)
-			}
-			if e.Link == NoLink && steps > 0 {
-				e.Link = Relaxed
-			}
-			if e.Loop == NoLink {
-				e.Loop = Relaxed
-			}
-			steps++
-			if !e.Optional {
-				before++
-			}
-			continue
-		}
-		if e.Link == NoLink {
-			e.Link = Relaxed
-		}
-		switch {
-		case steps == 0:
-			e.role = absentStart
-			p.lead |= e.bit
-			if e.For <= 0 || e.For == Forever && !e.FromStart {
-				return fmt.Errorf("absence %s at the start without for", name)
-			}
-		case before == 0:
-			return fmt.Errorf("absence %s can stand at the start or between two elements", name)
-		case !slices.ContainsFunc(elements[i:], func(e Element) bool { return !e.Absent }):
-			e.role = absentEnd
-			if e.For <= 0 && p.pattern.Within <= 0 && e.Link != Strict {
-				return fmt.Errorf("absence %s at the end without for or within", name)
-			}
-		case before == required:
-			return fmt.Errorf("everything behind the absence %s is optional", name)
-		default:
-			e.role = absentMiddle
-		}
-		if e.Link == Strict && e.role != absentStart {
-			p.strict |= e.bit
-		}
-	}
-	return nil
-}
-
-// emit writes the instructions and follows them.
-func (p *Program) emit() {
-	for i := range p.elements {
-		e := &p.elements[i]
-		switch {
-		case e.Absent:
-			p.code = append(p.code, instruction{op: opAbsent, element: e})
-		case e.Optional:
-			p.code = append(p.code, instruction{op: opOptional, element: e, x: len(p.code) + 2})
-			fallthrough
-		default:
-			p.code = append(p.code, instruction{op: opTake, element: e})
-		}
-	}
-	p.code = append(p.code, instruction{op: opDone})
-	p.least = make([]int, len(p.code))
-	for pc := len(p.code) - 2; pc >= 0; pc-- {
-		p.least[pc] = p.least[pc+1]
-		switch in := p.code[pc]; in.op {
-		case opTake:
-			p.least[pc] += in.element.Min
-		case opOptional:
-			p.least[pc] = p.least[in.x]
-		case opAbsent, opDone:
-		}
-	}
-	p.entries = p.follow(0, 0, nil)
-	for _, x := range p.entries {
-		p.entry |= p.code[x.pc].element.bit
-	}
-	for pc, in := range p.code {
-		if in.op != opTake {
-			continue
-		}
-		in.element.exits = p.follow(pc+1, 0, nil)
-		for _, x := range in.element.exits {
-			if p.code[x.pc].op == opTake {
-				in.element.behind |= x.absent
-			}
-		}
-	}
-}
-
-// missing is how many events a run must still take to complete. ok is false where it cannot: inside a loop every way out
-// may lead past a broken absence. At the end of the rule absences count from the last event only.
-func (p *Program) missing(t *run) (least int, ok bool) {
-	e := p.code[t.pc].element
-	if e == nil {
-		return 0, true
-	}
-	var broken uint64
-	if t.n > 1 {
-		broken = t.absent
-	}
-	for _, x := range e.exits {
-		if p.code[x.pc].op == opTake && x.absent&broken != 0 {
-			continue
-		}
-		if !ok || p.least[x.pc] < least {
-			least, ok = p.least[x.pc], true
-		}
-	}
-	return least + max(e.Min-int(t.n)+1, 1), ok
-}
-
-// follow appends the places where a run at pc comes to rest.
-func (p *Program) follow(pc int, absent uint64, to []exit) []exit {
-	in := &p.code[pc]
-	switch in.op {
-	case opOptional:
-		return p.follow(in.x, absent, p.follow(pc+1, absent, to))
-	case opAbsent:
-		return p.follow(pc+1, absent|in.element.bit, to)
-	default:
-		return append(to, exit{pc, absent})
-	}
-}
-
-// measure gives each constant that deadlines are measured with its index in gaps, one for equal constants. The window of
-// the rule is not among them: it counts from the first event and has index 0 to itself.
-func (p *Program) measure(e *element) {
-	add := func(d cep.Duration) int {
-		if d <= 0 {
-			return -1
-		}
-		from := 0
-		if p.pattern.Within > 0 {
-			from = 1
-		}
-		if i := slices.Index(p.gaps[from:], d); i >= 0 {
-			return from + i
-		}
-		p.gaps = append(p.gaps, d)
-		return len(p.gaps) - 1
-	}
-	switch e.role {
-	case takes:
-		e.gap = add(e.Within)
-		if e.Max != 1 {
-			e.loopGap = add(e.LoopWithin)
-		}
-	case absentEnd:
-		e.forGap = add(e.For)
-	case absentStart, absentMiddle:
-	}
-}
-
 // Pattern returns the pattern that the program was made from. It must not be changed.
 func (p *Program) Pattern() *Pattern { return &p.pattern }
+
+// registers are what a walk carries from one instruction to the next.
+type registers struct {
+	link   Link // of the composite just entered, for its first element
+	absent uint64
+	bars   uint64
+	groups [maxWholes]groupState
+}
+
+// groupState is where a run is in a composite. In an all_of n is the set of members taken.
+type groupState struct {
+	n     uint16
+	took  bool     // this repetition has taken an event
+	first cep.Time // the first it took, where the composite has a window
+}
+
+// linkOf is the link of an element that was just reached.
+func (r *registers) linkOf(e *element) Link {
+	if e.leads && e.Link == NoLink {
+		return r.link
+	}
+	return e.Link
+}
+
+// next counts a repetition. Without an upper bound the count stops where nothing depends on it, so that states are
+// finite.
+func (e *element) next(n int) int {
+	if e.Max < 0 && n > e.Min {
+		return n
+	}
+	return n + 1
+}
+
+// walk follows the ways from pc to where a run rests.
+func (p *Program) walk(pc int, r registers, rest func(pc int, r *registers)) {
+	for {
+		in := &p.code[pc]
+		e := in.element
+		switch in.op {
+		case opTake, opDone:
+			rest(pc, &r)
+			return
+		case opAbsent:
+			r.absent |= e.bit
+			pc++
+		case opOptional:
+			p.walk(pc+1, r, rest)
+			r.bars |= e.barOut[r.linkOf(e)]
+			pc = in.x
+		case opEnter:
+			r.link = r.linkOf(e)
+			r.groups[e.index] = groupState{n: 1}
+			if e.Kind == KindAllOf {
+				r.groups[e.index].n = 0
+			}
+			pc++
+		case opRepeat:
+			g := r.groups[e.index]
+			if e.Times && !g.took {
+				return
+			}
+			if e.Max < 0 || int(g.n) < e.Max {
+				again := r
+				again.groups[e.index] = groupState{n: uint16(e.next(int(g.n)))}
+				again.link = e.Loop
+				p.walk(in.x, again, rest)
+			}
+			if int(g.n) < e.Min {
+				return
+			}
+			r.groups[e.index] = groupState{}
+			pc++
+		case opChoice:
+			for _, x := range in.xs {
+				p.walk(x, r, rest)
+			}
+			return
+		case opJump:
+			pc = in.x
+		case opOrder:
+			for i, x := range in.xs {
+				if r.groups[e.index].n>>i&1 == 0 {
+					p.walk(x, r, rest)
+				}
+			}
+			return
+		case opMember:
+			g := &r.groups[e.index]
+			g.n |= in.bit
+			if bits.OnesCount16(g.n) == e.Need {
+				*g = groupState{}
+				pc = in.xs[0]
+			} else {
+				r.link = Relaxed
+				pc = in.x
+			}
+		}
+	}
+}
 
 // Facts are what is known of a program without running it. Faster machines, the index and the documentation choose by
 // facts alone.
 type Facts struct {
+	// Flat: no composite, nothing greedy, no until, having or distinct.
+	Flat bool
 	// Unary: no condition reads more than the event itself.
 	Unary bool
 	// Single: every element takes one event, or none where it is optional.
 	Single bool
-	// Strict: a link or an absence is strict, so that events which no element takes matter too.
+	// Strict: a link or an absence is strict, or an until or without is there, so that events which no element takes matter
+	// too.
 	Strict bool
 	// Any: a link is any, so that runs multiply.
 	Any bool
@@ -372,29 +278,47 @@ type Facts struct {
 
 // Facts returns the facts of the program.
 func (p *Program) Facts() Facts {
-	f := Facts{Unary: true, Single: true, Prev: p.pattern.UsesPrev, Timed: p.pattern.Within > 0}
+	f := Facts{
+		Flat: p.flat, Unary: true, Single: true, Prev: p.pattern.UsesPrev, Timed: p.pattern.Within > 0,
+		Strict: p.strict != 0 || p.without != 0, AbsentAtStart: p.lead != 0,
+	}
+	first := true
+	for _, e := range p.wholes {
+		f.Single = f.Single && e.Max == 1
+		f.Unary = f.Unary && (e.Where == nil || e.Where.Unary)
+		f.addLinks(e, true)
+	}
 	for i := range p.elements {
 		e := &p.elements[i]
-		f.Unary = f.Unary && (e.Where == nil || e.Where.Unary)
+		f.Unary = f.Unary && (e.Where == nil || e.Where.Unary) && e.Having == nil
 		switch e.role {
-		case absentStart:
-			f.AbsentAtStart = true
-		case absentMiddle:
-			f.AbsentBetween = true
-		case absentEnd:
-			f.AbsentAtEnd = true
 		case takes:
 			f.Single = f.Single && e.Max == 1
-			first := p.entry&e.bit != 0 && bits.TrailingZeros64(p.entry) == e.index
-			f.Strict = f.Strict || e.Max != 1 && e.Loop == Strict || !first && e.Link == Strict
-			f.Any = f.Any || e.Max != 1 && e.Loop == Any || !first && e.Link == Any
-			for _, x := range e.exits {
-				if p.code[x.pc].op == opDone && (e.Max != e.Min || len(e.exits) > 1) {
-					f.OpenEnd = true
-				}
-			}
+			f.Strict = f.Strict || e.Edge || e.FirstSeen != nil
+			f.addLinks(e, !first)
+			first = false
+		case watched:
+			f.Strict = true
+		case absentStart, absentLater:
 		}
 	}
-	f.Strict = f.Strict || p.strict != 0
+	for pc, in := range p.code {
+		if in.op != opTake {
+			continue
+		}
+		ways, ends := 0, false
+		p.walk(pc+1, registers{}, func(pc int, r *registers) {
+			ways++
+			ends = ends || p.code[pc].op == opDone
+			f.AbsentAtEnd = f.AbsentAtEnd || p.code[pc].op == opDone && r.absent != 0
+			f.AbsentBetween = f.AbsentBetween || p.code[pc].op == opTake && r.absent != 0
+		})
+		f.OpenEnd = f.OpenEnd || ends && (ways > 1 || in.element.Max != in.element.Min)
+	}
 	return f
+}
+
+func (f *Facts) addLinks(e *element, linked bool) {
+	f.Strict = f.Strict || e.Max != 1 && e.Loop == Strict || linked && e.Link == Strict
+	f.Any = f.Any || e.Max != 1 && e.Loop == Any || linked && e.Link == Any
 }

@@ -22,7 +22,9 @@ func TestPrograms(t *testing.T) {
 		b.WriteString("# " + text + "\n" + s.compile(t).String() + "\n")
 	}
 	print("a", nil)
-	print("a >>b", func(s *builder) { s.Within, s.After, s.Limits = seconds(600), SkipPastLast, Limits{StartsPerKey: 10_000, EventsPerMatch: 100} })
+	print("a >>b", func(s *builder) {
+		s.Within, s.After, s.Limits = seconds(600), SkipPastLast, Limits{StartsPerKey: 10_000, EventsPerMatch: 100}
+	})
 	print("a{5} >b", func(s *builder) { s.Ordered, s.Timeouts, s.KeepRaw = true, true, true })
 	print("a >>>b+/any >>c? >d*", nil)
 	print("a? >>b? >>c", nil)
@@ -38,6 +40,8 @@ func TestPrograms(t *testing.T) {
 		s.Aggregates = []cep.Aggregate{{Kind: cep.AggregateSum, Step: 0, Slot: 3}, {Kind: cep.AggregateLast, Step: 2, Slot: -1}}
 		s.Elements[2].Where = &Pred{Text: "b.x > sum(a, .x)"}
 	})
+	whole, _ := wholeFixture(t)
+	b.WriteString("# everything else\n" + whole.Program().String())
 	golden := filepath.Join("testdata", "programs.golden")
 	if *update {
 		if err := os.WriteFile(golden, []byte(b.String()), 0o644); err != nil {

@@ -34,69 +34,171 @@ var relations = []struct {
 	}},
 }
 
-// drawPattern draws a pattern that compiles.
-func drawPattern(t *rapid.T) *Program {
+// drawn draws the elements of a pattern.
+type drawn struct {
+	*rapid.T
+	pattern Pattern
+}
+
+// one says yes once in n times, and mostly no where rapid makes cases smaller.
+func (d *drawn) one(n int, name string) bool { return rapid.IntRange(0, n-1).Draw(d.T, name) == n-1 }
+
+func (d *drawn) span(name string) cep.Duration {
+	if !d.one(3, name+" there") {
+		return 0
+	}
+	return seconds(rapid.IntRange(1, 6).Draw(d.T, name))
+}
+
+func (d *drawn) link() Link {
+	return rapid.SampledFrom([]Link{Relaxed, Strict, Any}).Draw(d.T, "link")
+}
+
+func (d *drawn) kind() *Pred {
+	return kindIs(rapid.SampledFrom([]string{"a", "b", "c", "ab", "bc", ""}).Draw(d.T, "kind"))
+}
+
+// where draws a condition, for an element that may look back and around or not.
+func (d *drawn) where(around bool) *Pred {
+	kind := d.kind()
+	if !around || !d.one(4, "related") {
+		return kind
+	}
+	r := rapid.SampledFrom(relations).Draw(d.T, "relation")
+	return &Pred{ID: 9999, Text: r.text, Slots: []int{slotKind, slotValue}, Test: func(s *cep.Scope) (bool, error) {
+		ok := true
+		if kind != nil {
+			ok, _ = kind.Test(s)
+		}
+		return ok && r.test(s), nil
+	}}
+}
+
+func (d *drawn) name() int {
+	n := len(d.pattern.Names)
+	d.pattern.Names = append(d.pattern.Names, Name{Name: fmt.Sprintf("s%d", n), Keep: []int{slotValue}})
+	return n
+}
+
+// value is the field value as an expression.
+func value() *Expr {
+	return &Expr{Text: "value", Slots: []int{slotValue}, Eval: func(s *cep.Scope) (cep.Value, error) { return s.Event.Value(slotValue), nil }}
+}
+
+func (d *drawn) times(e *Element) {
+	e.Min = rapid.IntRange(1, 2).Draw(d.T, "min")
+	e.Max = rapid.SampledFrom([]int{-1, e.Min, e.Min + 1}).Draw(d.T, "max")
+	e.Loop = d.link()
+	if e.Max < 0 && d.one(3, "until there") {
+		e.Until = d.where(true)
+	}
+}
+
+func (d *drawn) sequence(most, depth int) []Element {
+	var list []Element
+	for range rapid.IntRange(1, most).Draw(d.T, "elements") {
+		list = append(list, d.element(depth))
+	}
+	if depth < 2 {
+		list[0].Link = NoLink // inside a composite, whose own word counts
+	}
+	return list
+}
+
+func (d *drawn) element(depth int) Element {
+	e := Element{Min: 1, Max: 1, Link: d.link()}
+	if depth > 0 && d.one(4, "composite") {
+		e.Optional = d.one(4, "optional")
+		e.Within = d.span("within")
+		switch e.Kind = ElementKind(rapid.IntRange(1, 3).Draw(d.T, "composite kind")); e.Kind {
+		case KindGroup:
+			e.Elements = d.sequence(3, depth-1)
+		case KindAnyOf:
+			for range rapid.IntRange(1, 3).Draw(d.T, "alternatives") {
+				e.Alternatives = append(e.Alternatives, d.sequence(2, depth-1))
+			}
+		default:
+			for range rapid.IntRange(2, 3).Draw(d.T, "members") {
+				e.Elements = append(e.Elements, Element{Name: d.name(), Where: d.where(false), Min: 1, Max: 1})
+			}
+			e.Need = rapid.IntRange(1, len(e.Elements)).Draw(d.T, "need")
+			if d.one(3, "own where") {
+				e.Where = d.where(true)
+			}
+			return e
+		}
+		if d.one(2, "times") {
+			e.Times = true
+			d.times(&e)
+		}
+		return e
+	}
+	e.Name = d.name()
+	if depth == 2 && d.one(4, "absent") {
+		e.Where = d.where(true)
+		e.Absent, e.For = true, d.span("for")
+		if e.Link == Any {
+			e.Link = Relaxed
+		}
+		e.FromStart = rapid.Bool().Draw(d.T, "from start")
+		if e.FromStart && d.one(4, "forever") {
+			e.For = Forever
+		}
+		return e
+	}
+	e.Within, e.Optional = d.span("step within"), d.one(4, "optional")
+	switch {
+	case d.one(8, "edge"):
+		e.Edge, e.Where = true, d.where(true)
+		return e
+	case d.one(8, "first seen"):
+		e.Where = d.where(false)
+		e.FirstSeen = &FirstSeen{By: []*Expr{value()}, For: seconds(rapid.IntRange(1, 9).Draw(d.T, "reach")), FromStart: rapid.Bool().Draw(d.T, "from start")}
+		return e
+	}
+	e.Where = d.where(true)
+	e.Greedy = d.one(5, "greedy")
+	if d.one(3, "loop") {
+		d.times(&e)
+		e.LoopWithin = d.span("loop within")
+		if d.one(3, "distinct") {
+			e.Distinct = value()
+		}
+		if d.one(3, "having") {
+			step := e.Name
+			e.Having = &Pred{ID: 9998, Text: "len != 2", Test: func(s *cep.Scope) (bool, error) { return s.History.Len(step) != 2, nil }}
+		}
+	}
+	return e
+}
+
+// drawPattern draws a pattern that compiles, flat or not.
+func drawPattern(t *rapid.T, flat bool) *Program {
 	for range 100 {
-		b := &builder{Pattern{Rule: "random"}}
-		n := rapid.IntRange(1, 4).Draw(t, "elements")
-		span := func(name string) cep.Duration {
-			if rapid.IntRange(0, 2).Draw(t, name+" there") > 0 {
-				return 0
-			}
-			return seconds(rapid.IntRange(1, 6).Draw(t, name))
-		}
-		for i := range n {
-			e := Element{Name: i, Min: 1, Max: 1}
-			e.Link = rapid.SampledFrom([]Link{Relaxed, Strict, Any}).Draw(t, "link")
-			e.Where = kindIs(rapid.SampledFrom([]string{"a", "b", "c", "ab", "bc", ""}).Draw(t, "kind"))
-			if rapid.IntRange(0, 3).Draw(t, "related") == 0 {
-				r := rapid.SampledFrom(relations).Draw(t, "relation")
-				kind := e.Where
-				e.Where = &Pred{ID: 9999, Text: r.text, Slots: []int{slotKind, slotValue}, Test: func(s *cep.Scope) (bool, error) {
-					ok := true
-					if kind != nil {
-						ok, _ = kind.Test(s)
-					}
-					return ok && r.test(s), nil
-				}}
-			}
-			if rapid.IntRange(0, 3).Draw(t, "absent") == 0 {
-				e.Absent = true
-				e.For = span("for")
-				if e.Link == Any {
-					e.Link = Relaxed
-				}
-				e.FromStart = rapid.Bool().Draw(t, "from start")
-				if e.FromStart && rapid.IntRange(0, 3).Draw(t, "forever") == 0 {
-					e.For = Forever
-				}
-			} else {
-				e.Within, e.Optional = span("within"), rapid.IntRange(0, 3).Draw(t, "optional") == 0
-				if rapid.IntRange(0, 2).Draw(t, "loop") == 0 {
-					e.Min = rapid.IntRange(1, 2).Draw(t, "min")
-					e.Max = rapid.SampledFrom([]int{-1, e.Min, e.Min + 1}).Draw(t, "max")
-					e.Loop = rapid.SampledFrom([]Link{Relaxed, Strict, Any}).Draw(t, "inner")
-					e.LoopWithin = span("loop within")
-				}
-			}
-			b.Elements = append(b.Elements, e)
-			b.Names = append(b.Names, Name{Name: fmt.Sprintf("s%d", i), Keep: []int{slotValue}})
-		}
-		b.Within = span("window")
+		d := &drawn{T: t, pattern: Pattern{Rule: "random"}}
+		b := &d.pattern
+		b.Elements = d.sequence(4, 2)
+		last := len(b.Names) - 1
+		b.Within = d.span("window")
 		b.After = AfterMatch(rapid.IntRange(0, 4).Draw(t, "after"))
-		b.Target = rapid.IntRange(0, n-1).Draw(t, "target")
-		b.Ordered = rapid.IntRange(0, 2).Draw(t, "ordered") == 0
+		b.Target = rapid.IntRange(0, last).Draw(t, "target")
+		b.Ordered = d.one(3, "ordered")
 		b.Timeouts = rapid.Bool().Draw(t, "timeouts")
 		b.KeepRaw = rapid.Bool().Draw(t, "raw")
 		b.UsesPrev, b.PrevSlots, b.PrevReach = true, []int{slotValue}, seconds(3)
 		b.Aggregates = []cep.Aggregate{
 			{Kind: cep.AggregateSum, Step: 0, Slot: slotValue},
-			{Kind: cep.AggregateDistinct, Step: n - 1, Slot: slotValue},
+			{Kind: cep.AggregateDistinct, Step: last, Slot: slotValue},
 			{Kind: cep.AggregateFirst, Step: 0, Slot: -1},
 		}
+		if d.one(6, "without") {
+			b.Without = []Without{{Name: d.name(), Where: d.where(true)}}
+		}
 		b.Limits.StartsPerKey = rapid.SampledFrom([]int{0, 0, 1, 3}).Draw(t, "starts")
+		b.Limits.DropOldest = rapid.Bool().Draw(t, "drop oldest")
 		b.Limits.EventsPerMatch = rapid.SampledFrom([]int{0, 0, 0, 4}).Draw(t, "events")
-		if p, err := Compile(b.Pattern); err == nil {
+		b.Newest = d.one(4, "newest")
+		if p, err := Compile(*b); err == nil && (p.flat || !flat) {
 			return p
 		}
 	}
@@ -136,7 +238,7 @@ func drawInput(t *rapid.T, most int, intern func(stream, name string) *cep.Parti
 		}
 		mask := all
 		if rapid.IntRange(0, 9).Draw(t, "masked") == 0 {
-			mask = rapid.Uint64Range(0, 15).Draw(t, "mask")
+			mask = rapid.Uint64Range(0, 255).Draw(t, "mask")
 		}
 		key := rapid.SampledFrom([]string{"k", "k", "l"}).Draw(t, "key")
 		list = append(list, input{key: key, event: ev, mask: mask})
@@ -170,7 +272,7 @@ func describe(m *Machine) string {
 			n := x.History.Nth(i)
 			s += fmt.Sprintf(" %d:%v/%d/%s/%v", n.Step(), n.Time(), n.Position().Offset, n.Raw(), n.Value(slotValue).AsInt())
 		}
-		for i := range 2 {
+		for i := range min(2, len(m.program.pattern.Aggregates)) {
 			v, err := x.History.Aggregate(i)
 			s += fmt.Sprint(" ", v.AsInt(), err)
 		}

@@ -17,8 +17,9 @@ func Restore(p *Program, memo *Memo, data []byte, intern func(stream, partition 
 	if len(data) < snapshotHead+checksumSize || string(data[:len(snapshotMagic)]) != snapshotMagic {
 		return nil, fmt.Errorf("%w: no snapshot of runs", ErrSnapshot)
 	}
-	if v := data[len(snapshotMagic)]; v != snapshotVersion {
-		return nil, fmt.Errorf("%w: version %d, this program reads %d", ErrSnapshot, v, snapshotVersion)
+	version := data[len(snapshotMagic)]
+	if version == 0 || version > snapshotVersion {
+		return nil, fmt.Errorf("%w: version %d, this program reads up to %d", ErrSnapshot, version, snapshotVersion)
 	}
 	body, sum := data[:len(data)-checksumSize], data[len(data)-checksumSize:]
 	if crc32.Checksum(body, castagnoli) != binary.BigEndian.Uint32(sum) {
@@ -27,7 +28,7 @@ func Restore(p *Program, memo *Memo, data []byte, intern func(stream, partition 
 	if binary.BigEndian.Uint32(body[len(snapshotMagic)+1:]) != p.shape() {
 		return nil, fmt.Errorf("%w: it belongs to another program than %s", ErrSnapshot, p.pattern.Rule)
 	}
-	r := &restorer{reader: reader{data: body[snapshotHead:]}, machine: NewMachine(p, memo), kept: map[keptKey]*kept{}}
+	r := &restorer{reader: reader{data: body[snapshotHead:]}, version: version, machine: NewMachine(p, memo), kept: map[keptKey]*kept{}}
 	r.body(intern)
 	r.check(len(r.data) == 0, "bytes behind the end")
 	if r.err != nil {
@@ -40,6 +41,7 @@ func Restore(p *Program, memo *Memo, data []byte, intern func(stream, partition 
 // restorer reads the parts of a snapshot into a machine.
 type restorer struct {
 	reader
+	version    byte
 	machine    *Machine
 	partitions []*cep.Partition
 	// Of the present key:
@@ -110,11 +112,11 @@ func (r *restorer) key() *Runs {
 	for range r.count(3) {
 		r.node()
 	}
-	for range r.count(8) {
+	for range r.count(7) {
 		if s := r.start(); s != nil {
 			s.owner = runs
-			for i := range s.runs {
-				runs.hears |= r.machine.program.hears(&s.runs[i])
+			for _, t := range s.runs() {
+				runs.hears |= r.machine.program.hears(&t)
 			}
 			runs.push(s)
 		}
@@ -203,36 +205,79 @@ func (r *restorer) keep(l *layout) *kept {
 	for range l.slots {
 		k.values = append(k.values, r.value(0))
 	}
+	if l.value != nil {
+		k.value = r.value(0)
+	}
 	if n := r.count(1); n > 0 { // a byte more than there is may pass here, and not the next line
 		k.raw = append([]byte{}, r.bytes(n-1)...)
 	}
-	if k.values == nil && k.raw == nil {
+	if k.values == nil && k.raw == nil && k.value.IsMissing() {
 		return nil
 	}
 	return k
 }
 
 func (r *restorer) start() *start {
-	s := &start{first: r.ref()}
+	s := &start{}
+	if r.version == 1 { // the node stood first
+		s.first = r.ref()
+	}
 	s.state = startState(r.byte())
-	r.check(s.state&^(startFull|startCompleted) == 0, "unknown state of a start")
-	runs := make([]run, 0, r.count(5))
+	r.check(s.state&^(startFull|startCompleted|startAwaited) == 0, "unknown state of a start")
+	awaited := s.state&startAwaited != 0
+	switch {
+	case awaited:
+		s.first = &node{time: cep.Time(r.int()), element: noElement, step: noElement}
+	case r.version > 1:
+		s.first = r.ref()
+	}
+	runs := make([]run, 0, r.count(4))
 	for range cap(runs) {
-		t := run{node: r.ref()}
-		t.pc = int16(r.index(len(r.machine.program.code), "instruction"))
-		flags := r.byte()
-		r.check(flags < 8, "unknown flags of a run")
-		t.link, t.can = Link(flags&3), flags&4 != 0
-		t.n = int32(r.index(math.MaxInt32, "event of a loop"))
-		t.absent = r.uint()
+		t := run{node: s.first}
+		if !awaited {
+			t.node = r.ref()
+		}
+		r.run(&t)
 		runs = append(runs, t)
 	}
 	if r.err != nil {
 		return nil
 	}
-	s.runs = s.lone[:0]
 	s.setRuns(0, runs)
 	return s
+}
+
+func (r *restorer) run(t *run) {
+	p := r.machine.program
+	t.pc = int16(r.index(len(p.code), "instruction"))
+	flags := r.byte()
+	r.check(flags < 16, "unknown flags of a run")
+	t.link, t.can = Link(flags&3), flags&4 != 0
+	t.n = int32(r.index(math.MaxInt32, "event of a loop"))
+	t.absent = r.uint()
+	if flags&8 == 0 || r.err != nil {
+		return
+	}
+	f := &frame{bars: r.uint(), count: int32(r.index(math.MaxInt32, "event of a loop"))}
+	for range p.wholes {
+		f.groups = append(f.groups, groupState{n: uint16(r.index(math.MaxUint16, "repetition")), took: r.bool(), first: cep.Time(r.int())})
+	}
+	t.frame = f
+	if r.err != nil || int(f.count) > int(t.node.length) {
+		r.fail("a loop longer than the match")
+		return
+	}
+	if e := p.code[t.pc].element; e != nil && e.Distinct != nil {
+		values := make([]cep.Value, f.count)
+		for i, n := len(values)-1, t.node; i >= 0; i, n = i-1, n.up {
+			if n.kept != nil {
+				values[i] = n.kept.value
+			}
+		}
+		for _, v := range values {
+			f.values, _ = f.values.with(v)
+		}
+	}
 }
 
 func (r *restorer) memory(x *memory, e *element) {
@@ -240,7 +285,12 @@ func (r *restorer) memory(x *memory, e *element) {
 	switch {
 	case e == nil:
 		x.event = r.seen(&p.prevLayout)
-	case e.looksAhead():
+	case e.FirstSeen != nil:
+		x.met = newMet()
+		for range r.count(2) {
+			x.met.note(r.string(), cep.Time(r.int()))
+		}
+	case e.looksAround():
 		for range r.count(6) {
 			past := pastEvent{event: r.seen(&e.seen)}
 			if r.bool() {
@@ -248,6 +298,8 @@ func (r *restorer) memory(x *memory, e *element) {
 			}
 			x.past = append(x.past, past)
 		}
+	case e.Edge:
+		x.held = r.bool()
 	}
 }
 
@@ -275,8 +327,8 @@ func (m *Machine) reschedule() {
 			if p.pattern.Within > 0 {
 				add(0, s.first.time, s)
 			}
-			for i := range s.runs {
-				p.deadlines(&s.runs[i], func(gap int) { add(gap, s.runs[i].node.time, s) })
+			for _, t := range s.runs() {
+				p.deadlines(&t, func(gap int, from cep.Time) { add(gap, from, s) })
 			}
 		}
 	}

@@ -13,6 +13,7 @@ type run struct {
 	link   Link
 	can    bool  // inside a loop: after the last event the loop could have been left
 	n      int32 // which event of a loop is waited for, from 1; without an upper bound it stops where nothing depends on it
+	frame  *frame
 }
 
 // start is everything that begins with one first event. It is open while it has runs. 80 bytes, a size class: its one run
@@ -21,9 +22,10 @@ type start struct {
 	owner *Runs  // nil: ended
 	first *node  // the first event
 	next  *start // in order of first events
+	many  *[]run // the runs, unless there is one at most
+	lone  [1]run // the one there is, if alone
+	alone bool
 	state startState
-	runs  []run
-	lone  [1]run
 }
 
 type startState uint8
@@ -31,23 +33,51 @@ type startState uint8
 const (
 	startFull      startState = 1 << iota // a candidate had all its steps: no timeout (S5.7)
 	startCompleted                        // a candidate completed
-	startPruned                           // after_match took it
+	startPruned                           // after_match took it, or a limit, or a newer candidate
+	startAwaited                          // it began without an event (S4.4)
 )
 
 func (s *start) open() bool { return s.owner != nil }
 
-// setRuns makes the first n of s.runs and the fresh ones the runs of s.
-func (s *start) setRuns(n int, fresh []run) {
-	runs := append(s.runs[:n], fresh...)
-	clear(s.runs[min(len(runs), len(s.runs)):]) // no node is held by what is gone
+func (s *start) runs() []run {
 	switch {
-	case len(runs) == 1 && cap(runs) > 8:
-		s.lone[0] = runs[0]
-		runs = s.lone[:]
-	case cap(runs) > 1:
-		s.lone[0] = run{}
+	case s.many != nil:
+		return *s.many
+	case s.alone:
+		return s.lone[:]
 	}
-	s.runs = runs
+	return nil
+}
+
+func (s *start) waits() bool { return s.alone || s.many != nil }
+
+// setRuns makes the first n of its runs and the fresh ones the runs of s.
+func (s *start) setRuns(n int, fresh []run) {
+	old := s.runs()
+	if n+len(fresh) <= 1 {
+		one := run{}
+		switch {
+		case n > 0:
+			one = old[0]
+		case len(fresh) > 0:
+			one = fresh[0]
+		}
+		s.many, s.lone[0], s.alone = nil, one, n+len(fresh) == 1
+		return
+	}
+	var runs []run
+	if s.many != nil {
+		runs = append(old[:n], fresh...)
+		clear(old[min(len(runs), len(old)):]) // no node is held by what is gone
+	} else {
+		runs = append(append(make([]run, 0, n+len(fresh)), old[:n]...), fresh...)
+		s.lone[0], s.alone = run{}, false
+	}
+	if s.many == nil {
+		s.many = &runs
+	} else {
+		*s.many = runs
+	}
 }
 
 // Runs is the state of one key: its open starts, the matches that wait, and what it remembers. A key without any of these
@@ -93,13 +123,21 @@ func (r *Runs) settleRare() {
 }
 
 func (r *Runs) push(s *start) {
+	r.count++
+	if s.state&startAwaited != 0 { // it lies before all events
+		s.next = r.oldest
+		r.oldest = s
+		if r.tail == nil {
+			r.tail = s
+		}
+		return
+	}
 	if r.tail == nil {
 		r.oldest = s
 	} else {
 		r.tail.next = s
 	}
 	r.tail = s
-	r.count++
 }
 
 // completion is a candidate that is complete.
@@ -110,17 +148,19 @@ type completion struct {
 	node  *node
 }
 
-// memory is what a key remembers of its stream for one purpose: for prev the newest event, for an absence at the start
-// when it was last broken. Memories of one kind are linked in the order of their newest event, over all keys, so that they
-// age out by time alone.
+// memory is what a key remembers of its stream for one purpose. Memories of one kind are linked in the order of their newest
+// event, over all keys, so that they age out by time alone.
 type memory struct {
 	owner        *Runs
 	kind         int
 	older, newer *memory
 	time         cep.Time // of the newest event
 	event        *node    // prev
-	// past are the events that an absence at the start must look at again, because its condition names the event to come.
+	held         bool     // edge: the condition held for the newest event
+	// past are the events that an absence at the start, or an edge, must look at again, because its condition reads more
+	// than the event.
 	past []pastEvent
+	met  *met // first_seen
 }
 
 // pastEvent is an event with the one before it, as far as conditions read it.
@@ -129,7 +169,7 @@ type pastEvent struct{ event, prev *node }
 // memoryKind is a purpose of memories.
 type memoryKind struct {
 	reach   cep.Duration // how long an event counts; Forever: always
-	element *element     // the absence at the start; nil: prev
+	element *element     // the absence at the start, the step with first_seen, the edge; nil: prev
 }
 
 // memories is the list of all memories of one kind.
@@ -190,7 +230,6 @@ func (m *Machine) newStart() *start {
 		m.spare = m.spare[:n]
 	}
 	s.owner = m.runs
-	s.runs = s.lone[:0]
 	return s
 }
 

@@ -15,11 +15,18 @@ func (m *Machine) settle(at cep.Moment) {
 		return
 	}
 	for i := range m.done {
-		m.done[i].start.state |= startCompleted
+		c := &m.done[i]
+		c.start.state |= startCompleted
+		if m.program.repeats {
+			m.finish(c)
+		}
 	}
 	m.sweep(at)
 	if len(m.done) > 1 {
 		slices.SortFunc(m.done, m.compare)
+		if m.program.repeats {
+			m.done = slices.CompactFunc(m.done, func(a, b completion) bool { return a.node == b.node })
+		}
 	}
 	if m.program.pattern.Ordered {
 		m.hold()
@@ -37,11 +44,29 @@ func (m *Machine) settle(at cep.Moment) {
 	m.done, m.expired, m.ended, m.changed = m.done[:0], m.expired[:0], m.ended[:0], false
 }
 
+// finish ends what still waits at the end with an assignment that has completed: it counts once, at its earliest moment, and
+// holds nothing open from then on (S2).
+func (m *Machine) finish(c *completion) {
+	runs := c.start.runs()
+	w := 0
+	for i := range runs {
+		if runs[i].node == c.node && m.program.code[runs[i].pc].op == opDone {
+			continue
+		}
+		runs[w] = runs[i]
+		w++
+	}
+	if w < len(runs) {
+		c.start.setRuns(w, nil)
+		m.changed = m.changed || w == 0
+	}
+}
+
 // choose lets out what after_match leaves of the candidates of the moment, in their order (emit: eager).
 func (m *Machine) choose(at cep.Moment) {
 	var gone uint64 // starts up to this Seq were pruned
 	for _, c := range m.done {
-		if c.first <= gone || c.start.state&startPruned != 0 {
+		if gone > 0 && c.first <= gone || c.start.state&startPruned != 0 {
 			continue
 		}
 		m.emit(c, at)
@@ -148,7 +173,7 @@ func (m *Machine) sweep(at cep.Moment) {
 	var last *start
 	for s := r.oldest; s != nil; {
 		next := s.next
-		if len(s.runs) > 0 && s.state&startPruned == 0 {
+		if s.waits() && s.state&startPruned == 0 {
 			last = s
 		} else {
 			if last == nil {

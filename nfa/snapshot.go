@@ -19,18 +19,21 @@ import (
 //	key       = string key, uint last, uint count, nodes, uint count, starts, uint count, held matches, memories
 //	node      = uint up + 1, uint event, [event] if it is new, uint element, [kept] if it is the first of its event and name
 //	event     = int time and uint seq (since the event before it in the key), uint partition, int offset
-//	kept      = values by the slots of the name, uint length of raw + 1, raw
-//	start     = uint node, state byte, uint count, runs
-//	run       = uint node, uint pc, flags byte (link, 4: can), uint n, uint absent
+//	kept      = values by the slots of the name, [value of distinct], uint length of raw + 1, raw
+//	start     = state byte, uint node or, without an event, int time, uint count, runs
+//	run       = [uint node], uint pc, flags byte (link, 4: can, 8: frame), uint n, uint absent, [frame]
+//	frame     = uint bars, uint count, for each composite: uint n, bool took, int first
 //	held      = uint node, int time, bool timed, [uint seq] unless timed
 //	memories  = bool there, by kind: bool there, [int time, memory]
-//	memory    = prev: seen | absence that looks ahead: uint count, (seen, bool, [seen before])s | other absences: nothing
+//	memory    = prev: seen | first_seen: uint count, (string values, int time)s
+//	            | condition that reads more than its event: uint count, (seen, bool, [seen before])s
+//	            | other edges: bool held | other absences: nothing
 //	seen      = event, kept
 //
 // Deadlines, the table and aggregates follow from the rest and are rebuilt.
 const (
 	snapshotMagic   = "cepd-nfa"
-	snapshotVersion = 1
+	snapshotVersion = 2
 	checksumSize    = 4
 	snapshotHead    = len(snapshotMagic) + 1 + checksumSize
 )
@@ -75,11 +78,28 @@ func (p *Program) shape() uint32 {
 		b = appendBool(appendBool(append(b, byte(e.Link), byte(e.Loop)), e.Absent), e.Optional)
 		b = appendInt(appendInt(b, int64(e.Min)), int64(e.Max))
 		b = appendInt(appendInt(appendInt(b, int64(e.Within)), int64(e.LoopWithin)), int64(e.For))
-		b = appendSlots(appendBool(b, e.looksAhead()), e.seen.slots)
+		b = appendSlots(appendBool(b, e.looksAround() && e.role == absentStart), e.seen.slots)
 	}
 	b = appendBool(appendInt(b, int64(p.pattern.Within)), p.pattern.UsesPrev)
 	b = appendInt(appendSlots(b, p.prevLayout.slots), int64(p.pattern.PrevReach))
 	b = appendBool(b, p.pattern.Ordered)
+	if !p.flat || p.constant|p.without != 0 {
+		for pc, in := range p.code {
+			b = appendInt(append(b, byte(in.op)), int64(in.x))
+			for _, x := range in.xs {
+				b = appendInt(b, int64(x))
+			}
+			if e := in.element; e != nil {
+				b = append(b, byte(e.Kind))
+				b = appendBool(appendBool(appendBool(b, e.Times), e.Greedy), e.Edge)
+				b = appendBool(appendBool(appendBool(b, e.Distinct != nil), e.Having != nil), e.FirstSeen != nil)
+				b = appendInt(appendInt(appendInt(b, int64(e.Min)), int64(e.Max)), int64(e.Need))
+				b = appendInt(appendUint(b, e.untils), int64(e.Within))
+			}
+			b = appendUint(b, uint64(pc))
+		}
+		b = appendUint(b, p.without)
+	}
 	return crc32.Checksum(b, castagnoli)
 }
 
@@ -141,16 +161,21 @@ func (w *writer) key(r *Runs) {
 	var b []byte // what refers to nodes
 	b = appendUint(b, uint64(r.count))
 	for s := r.oldest; s != nil; s = s.next {
-		b = append(appendUint(b, w.node(s.first)-1), byte(s.state))
-		b = appendUint(b, uint64(len(s.runs)))
-		for i := range s.runs {
-			t := &s.runs[i]
-			b = appendUint(appendUint(b, w.node(t.node)-1), uint64(t.pc))
-			flags := byte(t.link)
-			if t.can {
-				flags |= 4
+		b = append(b, byte(s.state))
+		awaited := s.state&startAwaited != 0
+		if awaited {
+			b = appendInt(b, int64(s.first.time))
+		} else {
+			b = appendUint(b, w.node(s.first)-1)
+		}
+		runs := s.runs()
+		b = appendUint(b, uint64(len(runs)))
+		for i := range runs {
+			t := &runs[i]
+			if !awaited {
+				b = appendUint(b, w.node(t.node)-1)
 			}
-			b = appendUint(appendUint(append(b, flags), uint64(t.n)), t.absent)
+			b = appendRun(b, t)
 		}
 	}
 	var held []completion
@@ -178,6 +203,25 @@ func (w *writer) key(r *Runs) {
 	}
 }
 
+func appendRun(dst []byte, t *run) []byte {
+	flags := byte(t.link)
+	if t.can {
+		flags |= 4
+	}
+	if t.frame != nil {
+		flags |= 8
+	}
+	dst = appendUint(append(appendUint(dst, uint64(t.pc)), flags), uint64(t.n))
+	dst = appendUint(dst, t.absent)
+	if f := t.frame; f != nil {
+		dst = appendUint(appendUint(dst, f.bars), uint64(f.count))
+		for _, g := range f.groups {
+			dst = appendInt(appendBool(appendUint(dst, uint64(g.n)), g.took), int64(g.first))
+		}
+	}
+	return dst
+}
+
 // node writes the chain of n as far as it is new, and returns its number + 1. It does not recurse: a chain may be long.
 func (w *writer) node(n *node) uint64 {
 	var chain []*node
@@ -201,7 +245,7 @@ func (w *writer) node(n *node) uint64 {
 		w.list = appendUint(w.list, uint64(n.element))
 		if k := (keptKey{n.seq, n.step}); !w.kept[k] {
 			w.kept[k] = true
-			w.list = appendKept(w.list, n.kept, len(w.program.layouts[n.step].slots))
+			w.list = appendKept(w.list, n.kept, &w.program.layouts[n.step])
 		}
 	}
 	return number
@@ -220,12 +264,15 @@ func (w *writer) event(dst []byte, n *node) []byte {
 	return appendInt(appendUint(dst, p), n.offset)
 }
 
-func appendKept(dst []byte, k *kept, slots int) []byte {
+func appendKept(dst []byte, k *kept, l *layout) []byte {
 	if k == nil {
 		k = &kept{}
 	}
-	for i := range slots {
+	for i := range l.slots {
 		dst = appendValue(dst, k.values[i])
+	}
+	if l.value != nil {
+		dst = appendValue(dst, k.value)
 	}
 	if k.raw == nil {
 		return appendUint(dst, 0)
@@ -238,7 +285,12 @@ func (w *writer) memory(x *memory, e *element) {
 	switch {
 	case e == nil:
 		w.seen(x.event, &w.program.prevLayout)
-	case e.looksAhead():
+	case e.FirstSeen != nil:
+		w.out = appendUint(w.out, uint64(len(x.met.values)))
+		for y := x.met.oldest; y != nil; y = y.newer {
+			w.out = appendInt(appendString(w.out, y.values), int64(y.time))
+		}
+	case e.looksAround():
 		w.out = appendUint(w.out, uint64(len(x.past)))
 		for _, p := range x.past {
 			w.seen(p.event, &e.seen)
@@ -247,9 +299,11 @@ func (w *writer) memory(x *memory, e *element) {
 				w.seen(p.prev, &w.program.prevLayout)
 			}
 		}
+	case e.Edge:
+		w.out = appendBool(w.out, x.held)
 	}
 }
 
 func (w *writer) seen(n *node, l *layout) {
-	w.out = appendKept(w.event(w.out, n), n.kept, len(l.slots))
+	w.out = appendKept(w.event(w.out, n), n.kept, l)
 }
