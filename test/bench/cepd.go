@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
+	"runtime/pprof"
 
 	"github.com/cepd/cepd/cep"
 	"github.com/cepd/cepd/cep/alert"
@@ -80,7 +83,7 @@ func (g *gauge) Next(ctx context.Context) (source.Record, error) {
 			g.last = r.Offset
 			return r, nil
 		}
-		if err != io.EOF { //nolint:errorlint // the contract says io.EOF itself
+		if !errors.Is(err, io.EOF) {
 			return r, err
 		}
 	}
@@ -89,6 +92,9 @@ func (g *gauge) Next(ctx context.Context) (source.Record, error) {
 	case 1:
 		g.m.stop(g.n)
 		g.m.heapEnd = heapMB()
+		if err := writeHeap(g.o.heapProfile); err != nil {
+			return source.Record{}, err
+		}
 	case quietEvents:
 		g.m.heapIdle = heapMB()
 		return source.Record{}, io.EOF
@@ -96,4 +102,16 @@ func (g *gauge) Next(ctx context.Context) (source.Record, error) {
 	at := int64(epoch) + 30*24*3600*1000 + int64(g.quiet) // behind everything in the input
 	g.line = fmt.Appendf(g.line[:0], `{"ts":%d,"type":"tomorrow"}`, at)
 	return source.Record{Data: g.line, Offset: g.last + int64(g.quiet)}, nil
+}
+
+// writeHeap writes the profile of the heap; nothing where file is "".
+func writeHeap(file string) error {
+	if file == "" {
+		return nil
+	}
+	f, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	return errors.Join(pprof.WriteHeapProfile(f), f.Close())
 }

@@ -10,9 +10,11 @@ import (
 // options are those of a single run.
 type options struct {
 	work, variant, file string
-	warm, limit         int
-	rules               int
-	window              int64
+	// heapProfile is where what is held at the end of the input is written to; "" for nowhere.
+	heapProfile string
+	warm, limit int
+	rules       int
+	window      int64
 }
 
 func main() {
@@ -28,6 +30,7 @@ func main() {
 	flag.IntVar(&o.rules, "rules", types, "w5: the number of rules")
 	flag.Int64Var(&o.window, "window", 600_000, "the window of the rules in milliseconds")
 	flag.StringVar(&profile, "cpuprofile", "", "write the processor profile of a single run")
+	flag.StringVar(&o.heapProfile, "memprofile", "", "write what cepd holds at the end of the input of a single run")
 	flag.StringVar(&gen, "gen", "", "write the input of a workload to -file, and FILE.expect beside it")
 	flag.IntVar(&events, "events", 1_000_000, "events of an input in all")
 	flag.IntVar(&live, "live", 250_000, "w2: live starts")
