@@ -4,16 +4,15 @@ import (
 	"slices"
 
 	"github.com/cepd/cepd/cep"
-	"github.com/cepd/cepd/nfa"
 	"github.com/cepd/cepd/patterns/expression"
 )
 
 // Index finds the rules that an event may touch, at a cost that grows with their number and not with that of all rules. It
 // may name a rule that the event turns out not to touch; it never leaves one out. It belongs to one goroutine.
 //
-// A rule for which every visible event counts (`strict`, `prev`) is found by an equality in its own `where`; any other one
-// by an equality in the conditions of each of its elements, or in the rule's. A rule without such an equality is found by
-// every event of its streams.
+// A rule is found element by element: by an equality in the conditions of the rule or the element, and behind it, in the
+// same cache line, by the bounds of a number. Of a rule for which every visible event counts (`strict`, `prev`) only its
+// own `where` is asked. What has no equality is looked at for every event of its streams.
 type Index struct {
 	streams map[string]*streamIndex
 	found   []int
@@ -26,15 +25,37 @@ type Index struct {
 
 // streamIndex is the index over the rules that read one stream.
 type streamIndex struct {
-	always []int // rules that every event may touch, ascending
+	always []posting
 	fields []*fieldIndex
 }
 
-// fieldIndex holds the rules that are found by one field.
+// fieldIndex holds what is found by one field. The postings of a rule stand next to each other.
 type fieldIndex struct {
 	slot    int
-	strings map[string][]int
-	others  map[string][]int // by the encoding of cep.AppendKeyPart
+	strings map[string][]posting
+	others  map[string][]posting // by the encoding of cep.AppendKeyPart
+}
+
+// posting is an element of a rule that an event may touch, if the number in slot lies between min and max. It holds
+// nothing but numbers: most events that find an element by its equality go no further than here.
+type posting struct {
+	rule, slot int32 // slot is noBound where any event will do
+	min, max   float64
+}
+
+const noBound = -1
+
+// admits reports whether the event may touch the element.
+func (p *posting) admits(ev *cep.Event) bool {
+	if p.slot == noBound {
+		return true
+	}
+	v := ev.Value(int(p.slot))
+	if !v.IsNumber() {
+		return false
+	}
+	f := v.AsFloat() // rounding keeps order, so a number at or above min stays there
+	return f >= p.min && f <= p.max
 }
 
 // NewIndex returns an index over the rules; lookups give positions in this list.
@@ -43,15 +64,24 @@ func NewIndex(rules []*Rule) *Index {
 	weight := constantsBySlot(rules)
 	for i, r := range rules {
 		for _, stream := range r.Streams {
-			s := x.streams[stream]
-			if s == nil {
-				s = &streamIndex{}
-				x.streams[stream] = s
+			x.stream(stream).add(i, r, stream, weight)
+		}
+		if over := r.Alert.Resolve; over != nil && over.Where != nil {
+			for _, stream := range over.From {
+				x.stream(stream).enter(i, weight, over.Where)
 			}
-			s.add(i, r, stream, weight)
 		}
 	}
 	return x
+}
+
+func (x *Index) stream(name string) *streamIndex {
+	s := x.streams[name]
+	if s == nil {
+		s = &streamIndex{}
+		x.streams[name] = s
+	}
+	return s
 }
 
 // constantsBySlot counts the different constants that each field is compared with: the more, the better a field tells
@@ -75,8 +105,11 @@ func constantsBySlot(rules []*Rule) map[int]int {
 	}
 	for _, r := range rules {
 		note(r.Where)
-		for i := range r.Elements {
-			note(r.Elements[i].Where)
+		for _, t := range takers(r) {
+			note(t.where)
+		}
+		if r.Alert.Resolve != nil {
+			note(r.Alert.Resolve.Where)
 		}
 	}
 	weight := map[int]int{}
@@ -88,47 +121,37 @@ func constantsBySlot(rules []*Rule) map[int]int {
 
 // add enters rule i for the events of a stream.
 func (s *streamIndex) add(i int, r *Rule, stream string, weight map[int]int) {
-	var entries []expression.Equality
 	if everyEventCounts(r) {
-		eq, ok := choose(weight, r.Where)
-		if !ok {
-			s.always = append(s.always, i)
-			return
-		}
-		entries = append(entries, eq)
-	} else {
-		for j := range r.Elements {
-			e := &r.Elements[j]
-			if !slices.Contains(e.From, stream) {
-				continue
-			}
-			eq, ok := choose(weight, r.Where, e.Where)
-			if !ok {
-				s.always = append(s.always, i)
-				return
-			}
-			entries = append(entries, eq)
-		}
+		s.enter(i, weight, r.Where)
+		return
 	}
-	for _, eq := range entries {
-		f := s.field(eq.Slot)
-		for _, v := range eq.Values {
-			if v.Kind() == cep.KindString {
-				f.strings[v.AsString()] = insert(f.strings[v.AsString()], i)
-				continue
-			}
-			k, _ := cep.AppendKeyPart(nil, v)
-			f.others[string(k)] = insert(f.others[string(k)], i)
+	for _, t := range takers(r) {
+		if slices.Contains(t.from, stream) {
+			s.enter(i, weight, r.Where, t.where)
 		}
 	}
 }
 
-// insert keeps a list of rules free of repetitions; rules come in ascending order.
-func insert(list []int, i int) []int {
-	if len(list) > 0 && list[len(list)-1] == i {
-		return list
+// enter enters rule i for the events for which all the conditions may hold.
+func (s *streamIndex) enter(i int, weight map[int]int, conditions ...*expression.Expr) {
+	p := posting{rule: int32(i), slot: noBound}
+	eq, ok := choose(weight, conditions...)
+	if b, bounded := narrowest(ok, eq.Slot, conditions...); bounded {
+		p.slot, p.min, p.max = int32(b.Slot), b.Min, b.Max
 	}
-	return append(list, i)
+	if !ok {
+		s.always = append(s.always, p)
+		return
+	}
+	f := s.field(eq.Slot)
+	for _, v := range eq.Values {
+		if v.Kind() == cep.KindString {
+			f.strings[v.AsString()] = append(f.strings[v.AsString()], p)
+			continue
+		}
+		k, _ := cep.AppendKeyPart(nil, v)
+		f.others[string(k)] = append(f.others[string(k)], p)
+	}
 }
 
 func (s *streamIndex) field(slot int) *fieldIndex {
@@ -137,20 +160,28 @@ func (s *streamIndex) field(slot int) *fieldIndex {
 			return f
 		}
 	}
-	f := &fieldIndex{slot: slot, strings: map[string][]int{}, others: map[string][]int{}}
+	f := &fieldIndex{slot: slot, strings: map[string][]posting{}, others: map[string][]posting{}}
 	s.fields = append(s.fields, f)
 	return f
 }
 
-// everyEventCounts reports whether an event that no element takes can still change what the rule does.
-func everyEventCounts(r *Rule) bool {
-	for i := range r.Elements {
-		e := &r.Elements[i]
-		if e.Link == nfa.Strict || e.Loop == nfa.Strict || (e.Where != nil && e.Where.UsesPrev) {
-			return true
+// narrowest returns the bound of the smallest range, of those that hold whenever all the conditions do. It tells nothing
+// new about a field whose value is known already.
+func narrowest(known bool, slot int, conditions ...*expression.Expr) (best expression.Bound, ok bool) {
+	for _, x := range conditions {
+		if x == nil {
+			continue
+		}
+		for _, b := range x.Bounds {
+			if known && b.Slot == slot {
+				continue
+			}
+			if !ok || b.Max-b.Min < best.Max-best.Min {
+				best, ok = b, true
+			}
 		}
 	}
-	return false
+	return best, ok
 }
 
 // choose returns the equality that tells most, of those that hold whenever all the conditions do: on the field with the
@@ -196,7 +227,7 @@ func indexable(eq expression.Equality) bool {
 }
 
 // Lookup returns the positions of the rules that the event may touch, each once, in no particular order. The result is
-// valid until the next call and must not be changed.
+// valid until the next call and must not be changed. It does not allocate.
 func (x *Index) Lookup(ev *cep.Event) []int {
 	if p := ev.Position.Partition; p != x.last {
 		x.last, x.current = p, x.streams[p.Stream]
@@ -205,32 +236,28 @@ func (x *Index) Lookup(ev *cep.Event) []int {
 	if s == nil {
 		return nil
 	}
-	if len(s.fields) == 0 {
-		return s.always
-	}
-	if len(s.fields) == 1 && len(s.always) == 0 {
-		return s.fields[0].lookup(ev)
-	}
 	x.lookup++
 	x.found = x.found[:0]
-	x.merge(s.always)
+	x.gather(s.always, ev)
 	for _, f := range s.fields {
-		x.merge(f.lookup(ev))
+		x.gather(f.lookup(ev), ev)
 	}
 	return x.found
 }
 
-func (x *Index) merge(list []int) {
-	for _, i := range list {
-		if x.stamps[i] != x.lookup {
-			x.stamps[i] = x.lookup
-			x.found = append(x.found, i)
+// gather adds the rules of the postings that admit the event.
+func (x *Index) gather(list []posting, ev *cep.Event) {
+	for i := range list {
+		p := &list[i]
+		if p.admits(ev) && x.stamps[p.rule] != x.lookup {
+			x.stamps[p.rule] = x.lookup
+			x.found = append(x.found, int(p.rule))
 		}
 	}
 }
 
-// lookup returns the rules that the field's value leads to. It does not allocate.
-func (f *fieldIndex) lookup(ev *cep.Event) []int {
+// lookup returns what the field's value leads to.
+func (f *fieldIndex) lookup(ev *cep.Event) []posting {
 	v := ev.Value(f.slot)
 	if v.Kind() == cep.KindString {
 		return f.strings[v.AsString()]

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/cepd/cepd/cep"
+	"github.com/cepd/cepd/nfa"
 	"github.com/cepd/cepd/patterns/expression"
 )
 
@@ -18,6 +19,41 @@ type Delivery struct {
 	// Mask has the bit of each name that may take, or is forbidden, the event in this key. It may be 0: the event then
 	// still counts for `strict` and `prev`.
 	Mask uint64
+	// Resolves says that the event ends an open alert of the key (S7.3), and nothing else: no element sees it by this.
+	Resolves bool
+}
+
+// taker is what may take an event, or be broken by it: a step, loop, absence or entry of `without`.
+type taker struct {
+	name  int
+	from  []string
+	by    []*expression.Expr
+	where *expression.Expr
+}
+
+// takers returns the takers of a rule.
+func takers(r *Rule) []taker {
+	var list []taker
+	for _, e := range r.Leaves() {
+		list = append(list, taker{e.Name, e.From, e.By, e.Where})
+	}
+	for i := range r.Without {
+		w := &r.Without[i]
+		list = append(list, taker{w.Name, w.From, w.By, w.Where})
+	}
+	return list
+}
+
+// everyEventCounts reports whether an event that nothing takes can still change what the rule does.
+func everyEventCounts(r *Rule) bool {
+	return slices.ContainsFunc(takers(r), func(t taker) bool { return t.where != nil && t.where.UsesPrev }) || anyCounts(r.Elements)
+}
+
+func anyCounts(elements []Element) bool {
+	return slices.ContainsFunc(elements, func(e Element) bool {
+		return e.Link == nfa.Strict || e.Loop == nfa.Strict || e.Until != nil || (e.Where != nil && e.Where.UsesPrev) ||
+			anyCounts(e.Elements) || slices.ContainsFunc(e.Alternatives, anyCounts)
+	})
 }
 
 // RouterCounters is the first part of a rule's funnel.
@@ -40,13 +76,13 @@ type RouterCounters struct {
 // to one goroutine.
 type Router struct {
 	rule     *Rule
-	recipes  map[string][]recipe // by stream
-	every    bool                // every visible event counts, also one that no element can take
+	recipes  map[string]recipes // by stream
+	every    bool               // every visible event counts, also one that no element can take
 	counters RouterCounters
 	scope    cep.Scope
 	// last is the partition of the last event, and current what its stream is routed by: most events are like the last.
 	last    *cep.Partition
-	current []recipe
+	current recipes
 
 	deliveries []Delivery
 	buf        []byte // the keys of deliveries
@@ -55,7 +91,14 @@ type Router struct {
 	spare      []byte
 }
 
-// recipe is a way to make keys that some elements have in common.
+// recipes are the ways to make keys from the events of a stream.
+type recipes struct {
+	takers []recipe
+	// over is what ends open alerts; its condition is the only one.
+	over *recipe
+}
+
+// recipe is a way to make keys that some takers have in common.
 type recipe struct {
 	by   []*expression.Expr
 	mask uint64
@@ -63,16 +106,16 @@ type recipe struct {
 	conditions []condition
 }
 
-// condition is what an element asks of the event alone; nil where it asks nothing, or more than the event.
+// condition is what a taker asks of the event alone; nil where it asks nothing, or more than the event.
 type condition struct {
 	bit  uint64
 	test func(*cep.Scope) (bool, error)
 }
 
-func conditionOf(e *Element) condition {
-	c := condition{bit: 1 << e.Name}
-	if e.Where != nil && e.Where.Unary {
-		c.test = e.Where.Test
+func conditionOf(name int, where *expression.Expr) condition {
+	c := condition{bit: 1 << name}
+	if where != nil && where.Unary {
+		c.test = where.Test
 	}
 	return c
 }
@@ -81,30 +124,39 @@ func conditionOf(e *Element) condition {
 func NewRouter(r *Rule) *Router {
 	rt := &Router{
 		rule:     r,
-		recipes:  map[string][]recipe{},
+		recipes:  map[string]recipes{},
 		every:    everyEventCounts(r),
 		counters: RouterCounters{Hidden: make([]uint64, len(r.Exceptions))},
 		parts:    make([]cep.Value, len(r.Key)),
 		lists:    make([][]cep.Value, len(r.Key)),
 	}
-	for i := range r.Elements {
-		e := &r.Elements[i]
-		for _, stream := range e.From {
-			rt.recipes[stream] = addRecipe(rt.recipes[stream], e)
+	for _, t := range takers(r) {
+		for _, stream := range t.from {
+			rs := rt.recipes[stream]
+			rs.takers = addRecipe(rs.takers, t)
+			rt.recipes[stream] = rs
+		}
+	}
+	if over := r.Alert.Resolve; over != nil && over.Where != nil {
+		for _, stream := range over.From {
+			rs := rt.recipes[stream]
+			rs.over = &recipe{by: over.By, conditions: []condition{{test: over.Where.Test}}}
+			rt.recipes[stream] = rs
 		}
 	}
 	return rt
 }
 
-func addRecipe(list []recipe, e *Element) []recipe {
+func addRecipe(list []recipe, t taker) []recipe {
+	c := conditionOf(t.name, t.where)
 	for i := range list {
-		if slices.EqualFunc(list[i].by, e.By, func(a, b *expression.Expr) bool { return a.Canonical == b.Canonical }) {
-			list[i].mask |= 1 << e.Name
-			list[i].conditions = append(list[i].conditions, conditionOf(e))
+		if slices.EqualFunc(list[i].by, t.by, func(a, b *expression.Expr) bool { return a.Canonical == b.Canonical }) {
+			list[i].mask |= c.bit
+			list[i].conditions = append(list[i].conditions, c)
 			return list
 		}
 	}
-	return append(list, recipe{by: e.By, mask: 1 << e.Name, conditions: []condition{conditionOf(e)}})
+	return append(list, recipe{by: t.by, mask: c.bit, conditions: []condition{c}})
 }
 
 // Counters returns the counters, which go on counting.
@@ -117,36 +169,45 @@ func (rt *Router) Route(ev *cep.Event) []Delivery {
 	if p := ev.Position.Partition; p != rt.last {
 		rt.last, rt.current = p, rt.recipes[p.Stream]
 	}
-	recipes := rt.current
-	if len(recipes) == 0 {
-		return nil
-	}
 	rt.scope.Event = ev
+	rt.deliveries, rt.buf = rt.deliveries[:0], rt.buf[:0]
+	if len(rt.current.takers) > 0 {
+		rt.routeTakers(ev)
+	}
+	if over := rt.current.over; over != nil && rt.fits(over, 0) {
+		n := len(rt.deliveries)
+		rt.addKeys(over, 0, n)
+		for i := range rt.deliveries[n:] {
+			rt.deliveries[n+i].Resolves = true
+		}
+	}
+	return rt.deliveries
+}
+
+func (rt *Router) routeTakers(ev *cep.Event) {
 	if rt.rule.Where != nil && !rt.test(rt.rule.Where) {
-		return nil
+		return
 	}
 	hidden, visible := rt.except(ev)
 	if !visible {
-		return nil
+		return
 	}
 	rt.counters.Visible++
-	rt.deliveries, rt.buf = rt.deliveries[:0], rt.buf[:0]
-	for i := range recipes {
-		rec := &recipes[i]
+	for i := range rt.current.takers {
+		rec := &rt.current.takers[i]
 		if !rt.every && !rt.fits(rec, hidden) {
 			continue
 		}
-		if !rt.addKeys(rec, rec.mask&^hidden) {
+		if !rt.addKeys(rec, rec.mask&^hidden, 0) {
 			rt.counters.NoKey++
 		}
 	}
 	if len(rt.deliveries) > 0 {
 		rt.counters.Keyed++
 	}
-	return rt.deliveries
 }
 
-// fits reports whether an element of the recipe may take the event, as far as conditions on the event alone can tell. The
+// fits reports whether a taker of the recipe may take the event, as far as conditions on the event alone can tell. The
 // machine asks them again where it hears the event; where it does not, errors are counted here.
 func (rt *Router) fits(rec *recipe, hidden uint64) bool {
 	var failed error
@@ -203,8 +264,8 @@ func (rt *Router) fail(err error) {
 	rt.counters.LastError = err.Error()
 }
 
-// addKeys adds the keys that a recipe yields; false where it yields none.
-func (rt *Router) addKeys(rec *recipe, mask uint64) bool {
+// addKeys adds the keys that a recipe yields, joined with equal ones from delivery n on; false where it yields none.
+func (rt *Router) addKeys(rec *recipe, mask uint64, n int) bool {
 	single := true
 	for i, by := range rec.by {
 		v, err := by.Eval(&rt.scope)
@@ -216,7 +277,7 @@ func (rt *Router) addKeys(rec *recipe, mask uint64) bool {
 		single = single && v.Kind() != cep.KindList
 	}
 	if !single {
-		return rt.addProduct(rec, mask)
+		return rt.addProduct(rec, mask, n)
 	}
 	start := len(rt.buf)
 	for _, v := range rt.parts[:len(rec.by)] {
@@ -226,15 +287,15 @@ func (rt *Router) addKeys(rec *recipe, mask uint64) bool {
 			return false
 		}
 	}
-	rt.add(start, mask)
+	rt.add(start, mask, n)
 	return true
 }
 
-// add makes the key at the end of buf a delivery, or joins it with the one that has this key.
-func (rt *Router) add(start int, mask uint64) {
+// add makes the key at the end of buf a delivery, or joins it with the one from n on that has this key.
+func (rt *Router) add(start int, mask uint64, n int) {
 	// The buffer may move while it grows; keys of earlier deliveries keep the old memory, whose content stays.
 	key := rt.buf[start:len(rt.buf):len(rt.buf)]
-	for i := range rt.deliveries {
+	for i := n; i < len(rt.deliveries); i++ {
 		if string(rt.deliveries[i].Key) == string(key) {
 			rt.deliveries[i].Mask |= mask
 			rt.buf = rt.buf[:start]
@@ -245,21 +306,21 @@ func (rt *Router) add(start int, mask uint64) {
 }
 
 // addProduct adds every combination of the different elements of list parts.
-func (rt *Router) addProduct(rec *recipe, mask uint64) bool {
-	n := 1
+func (rt *Router) addProduct(rec *recipe, mask uint64, n int) bool {
+	combinations := 1
 	for i := range rec.by {
 		v := rt.parts[i]
 		rt.lists[i] = append(rt.lists[i][:0], v)
 		if v.Kind() == cep.KindList {
 			rt.lists[i] = rt.distinct(rt.lists[i][:0], v.AsList())
 		}
-		if n *= len(rt.lists[i]); n > MaxKeys {
+		if combinations *= len(rt.lists[i]); combinations > MaxKeys {
 			rt.counters.TooManyKeys++
 			return false
 		}
 	}
 	some := false
-	for c := range n {
+	for c := range combinations {
 		start, ok := len(rt.buf), true
 		for i := range rec.by {
 			l := rt.lists[i]
@@ -272,7 +333,7 @@ func (rt *Router) addProduct(rec *recipe, mask uint64) bool {
 			rt.buf = rt.buf[:start]
 			continue
 		}
-		rt.add(start, mask)
+		rt.add(start, mask, n)
 		some = true
 	}
 	return some

@@ -3,6 +3,7 @@ package patterns_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 
@@ -36,6 +37,31 @@ func is(slot int, values ...cep.Value) *expression.Expr {
 		Test: func(s *cep.Scope) (bool, error) {
 			v := s.Event.Value(slot)
 			return slices.ContainsFunc(values, func(w cep.Value) bool { return !v.IsMissing() && cep.Equal(v, w) }), nil
+		},
+	}
+}
+
+// between is the condition that a slot is a number in a range.
+func between(slot int, low, high float64) *expression.Expr {
+	return &expression.Expr{
+		Canonical: fmt.Sprintf("field %d from %v to %v", slot, low, high), Unary: true, Slots: []int{slot},
+		Bounds: []expression.Bound{{Slot: slot, Min: low, Max: high}},
+		Test: func(s *cep.Scope) (bool, error) {
+			v := s.Event.Value(slot)
+			return v.IsNumber() && v.AsFloat() >= low && v.AsFloat() <= high, nil
+		},
+	}
+}
+
+// both is the condition that two hold.
+func both(a, b *expression.Expr) *expression.Expr {
+	return &expression.Expr{
+		Canonical: a.Canonical + " and " + b.Canonical, Unary: true,
+		Equalities: slices.Concat(a.Equalities, b.Equalities), Bounds: slices.Concat(a.Bounds, b.Bounds),
+		Test: func(s *cep.Scope) (bool, error) {
+			x, _ := a.Test(s)
+			y, _ := b.Test(s)
+			return x && y, nil
 		},
 	}
 }
@@ -271,21 +297,21 @@ func TestIndexLosesNothing(t *testing.T) {
 		cep.Int(1), cep.Float(1), cep.Float(1.5), cep.Int(2), cep.String("1"), cep.String("a"), cep.String(""), cep.Bool(true), cep.Null,
 	})
 	condition := rapid.Custom(func(t *rapid.T) *expression.Expr {
-		switch rapid.IntRange(0, 3).Draw(t, "kind") {
+		switch rapid.IntRange(0, 4).Draw(t, "kind") {
 		case 0:
 			return nil
 		case 1: // two fields, each a necessary condition
-			a := is(rapid.IntRange(0, 3).Draw(t, "slot"), constant.Draw(t, "value"))
-			b := is(rapid.IntRange(0, 3).Draw(t, "slot"), rapid.SliceOfN(constant, 1, 3).Draw(t, "values")...)
-			return &expression.Expr{
-				Canonical: a.Canonical + " and " + b.Canonical, Equalities: append(slices.Clone(a.Equalities), b.Equalities...),
-				UsesPrev: rapid.IntRange(0, 9).Draw(t, "prev") == 0,
-				Test: func(s *cep.Scope) (bool, error) {
-					x, _ := a.Test(s)
-					y, _ := b.Test(s)
-					return x && y, nil
-				},
+			x := both(is(rapid.IntRange(0, 3).Draw(t, "slot"), constant.Draw(t, "value")),
+				is(rapid.IntRange(0, 3).Draw(t, "slot"), rapid.SliceOfN(constant, 1, 3).Draw(t, "values")...))
+			x.UsesPrev = rapid.IntRange(0, 9).Draw(t, "prev") == 0
+			return x
+		case 2:
+			low := rapid.SampledFrom([]float64{math.Inf(-1), 0, 1, 1.5}).Draw(t, "low")
+			b := between(rapid.IntRange(0, 3).Draw(t, "slot"), low, rapid.SampledFrom([]float64{math.Inf(1), 2, 1}).Draw(t, "high"))
+			if rapid.Bool().Draw(t, "alone") {
+				return b
 			}
+			return both(b, is(rapid.IntRange(0, 3).Draw(t, "slot"), rapid.SliceOfN(constant, 1, 3).Draw(t, "values")...))
 		default:
 			return is(rapid.IntRange(0, 3).Draw(t, "slot"), rapid.SliceOfN(constant, 1, 3).Draw(t, "values")...)
 		}
@@ -294,6 +320,9 @@ func TestIndexLosesNothing(t *testing.T) {
 		r := &patterns.Rule{}
 		if rapid.Bool().Draw(t, "where") {
 			r.Where = condition.Draw(t, "rule where")
+		}
+		if rapid.IntRange(0, 3).Draw(t, "resolve") == 0 {
+			r.Alert.Resolve = &patterns.Resolve{From: []string{"web"}, Where: condition.Draw(t, "over")}
 		}
 		for i := range rapid.IntRange(1, 3).Draw(t, "elements") {
 			e := step(i, rapid.SampledFrom([]string{"auth", "web"}).Draw(t, "from"), condition.Draw(t, "where"))
@@ -346,7 +375,11 @@ func touches(r *patterns.Rule, ev *cep.Event) bool {
 		ok, err := x.Test(scope)
 		return ok && err == nil
 	}
-	if !slices.Contains(r.Streams, ev.Position.Partition.Stream) || !holds(r.Where) {
+	stream := ev.Position.Partition.Stream
+	if over := r.Alert.Resolve; over != nil && over.Where != nil && slices.Contains(over.From, stream) && holds(over.Where) {
+		return true
+	}
+	if !slices.Contains(r.Streams, stream) || !holds(r.Where) {
 		return false
 	}
 	for i := range r.Elements {
@@ -357,11 +390,66 @@ func touches(r *patterns.Rule, ev *cep.Event) bool {
 	}
 	for i := range r.Elements {
 		e := &r.Elements[i]
-		if slices.Contains(e.From, ev.Position.Partition.Stream) && holds(e.Where) {
+		if slices.Contains(e.From, stream) && holds(e.Where) {
 			return true
 		}
 	}
 	return false
+}
+
+// Behind an equality the bounds of another field decide, without a look at the rule.
+func TestIndexAsksBounds(t *testing.T) {
+	x := patterns.NewIndex([]*patterns.Rule{{
+		Streams: []string{"auth"},
+		Elements: []patterns.Element{
+			step(0, "auth", both(is(0, cep.Int(7)), both(between(0, 7, 7), between(1, 900, math.Inf(1))))),
+			step(1, "auth", both(is(0, cep.Int(7)), between(1, math.Inf(-1), 100))),
+		},
+	}})
+	for v, want := range map[cep.Value]int{
+		cep.Int(900): 1, cep.Int(899): 0, cep.Float(100): 1, cep.Float(100.5): 0, cep.String("950"): 0, {}: 0, cep.Float(math.NaN()): 0,
+	} {
+		if got := x.Lookup(event(auth, cep.Int(7), v)); len(got) != want {
+			t.Errorf("%v: %v", v, got)
+		}
+	}
+}
+
+// What ends an alert is routed by its own stream, key and condition, beside what the rule takes.
+func TestRouteResolves(t *testing.T) {
+	r := patterns.NewRouter(&patterns.Rule{
+		Streams: []string{"auth"}, Key: []string{"k"}, Where: is(1, cep.Int(1)),
+		Elements: []patterns.Element{step(0, "auth", nil, field(0))},
+		Alert: patterns.Alert{Resolve: &patterns.Resolve{
+			From: []string{"auth", "web"}, By: []*expression.Expr{field(2)}, Where: is(3, cep.Bool(true)),
+		}},
+	})
+	type got struct {
+		Key      string
+		Mask     uint64
+		Resolves bool
+	}
+	for _, c := range []struct {
+		ev   *cep.Event
+		want []got
+	}{
+		{event(auth, cep.Int(5), cep.Int(1), cep.Int(5), cep.Bool(true)), []got{{"[5]", 1, false}, {"[5]", 0, true}}},
+		{event(auth, cep.Int(5), cep.Int(0), cep.Int(6), cep.Bool(true)), []got{{"[6]", 0, true}}}, // the rule's where is not asked
+		{event(web, cep.Int(5), cep.Int(1), cep.List([]cep.Value{cep.Int(6), cep.Int(7)}), cep.Bool(true)), []got{{"[6]", 0, true}, {"[7]", 0, true}}},
+		{event(web, cep.Int(5), cep.Int(1), cep.Int(6), cep.Bool(false)), nil},
+	} {
+		var list []got
+		for _, d := range r.Route(c.ev) {
+			parts, err := cep.Key(d.Key).Parts()
+			if err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, got{fmt.Sprint(parts), d.Mask, d.Resolves})
+		}
+		if diff := cmp.Diff(c.want, list); diff != "" {
+			t.Errorf("%v: %s", c.ev.Values, diff)
+		}
+	}
 }
 
 // A thousand rules, each on a type of its own: an event finds one.

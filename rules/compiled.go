@@ -20,6 +20,13 @@ const (
 	IncludeAll       = patterns.IncludeAll
 )
 
+// What a match does while an alert is open.
+const (
+	OpenCount  = patterns.OpenCount
+	OpenUpdate = patterns.OpenUpdate
+	OpenNew    = patterns.OpenNew
+)
+
 // NewRouter returns a router for the rule.
 func NewRouter(r *Rule) *Router { return patterns.NewRouter(r) }
 

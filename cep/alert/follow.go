@@ -133,10 +133,11 @@ func (m *Maker) NextDue() cep.Time {
 func (m *Maker) Open() int { return len(m.following.open) }
 
 // Advance appends what time alone brings before a moment: a reminder, or the end of an alert that has been quiet. What is
-// due at a time comes after every event and match of that time.
+// due at a time comes after every event and match of that time. At the end of all time nobody is reminded of what never
+// ends.
 func (m *Maker) Advance(before cep.Moment, dst []Out) []Out {
 	f := &m.following
-	if f.by == nil {
+	if f.by == nil || before.Time == cep.AfterAll && f.by.Quiet == 0 {
 		return dst
 	}
 	for {

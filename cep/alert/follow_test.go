@@ -152,6 +152,14 @@ func TestReminders(t *testing.T) {
 		"20 reminder #5 key 1 of #1 by time", "30 resolved #6 key 1 of #1 by time")
 }
 
+// An alert that only an event can end is open for ever, and reminds for as long as time is finite.
+func TestRemindersEnd(t *testing.T) {
+	f := newFollower(alert.Follow{Repeat: 10}, nil)
+	f.match(0, 1, false)
+	f.advance(cep.Moment{Time: 21})
+	f.want(t, "0 match #1 key 1", "10 reminder #2 key 1 of #1 by time", "20 reminder #3 key 1 of #1 by time")
+}
+
 // What follows says what the first one said, without its events.
 func TestFollowersRepeat(t *testing.T) {
 	p := bruteForce()

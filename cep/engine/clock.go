@@ -1,9 +1,11 @@
 package engine
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/cepd/cepd/cep"
+	"github.com/cepd/cepd/cep/alert"
 	"github.com/cepd/cepd/nfa"
 	"github.com/cepd/cepd/rules"
 )
@@ -12,21 +14,31 @@ import (
 // that wait when a watermark leaps, and is large enough that sorting them costs nothing an event.
 const releaseMax = 1024
 
-// clock is the time of all rules that read the same streams: their order buffer and their watermark.
+// clock is the time of all rules that read the same streams, and the alerts of the same rules: their order buffer and their
+// watermark.
 type clock struct {
 	streams []*stream
-	rules   []*running // in the order of their ids
-	index   *rules.Index
-	memo    *nfa.Memo
-	buffer  orderBuffer
-	free    []*entry
-	seq     uint64
-	// released is the watermark up to which everything has been released.
-	released cep.Time
-	// deadlines are those of the machines, by rule: next to each other, because all are looked at in each release.
+	// layer is 0 for rules that read events only. Below are the clocks of the rules whose alerts the others read, named by
+	// reads; above are the clocks that read alerts from here.
+	layer int
+	reads []string
+	below []*clock
+	rules []*running // in the order of their ids
+	index *rules.Index
+
+	memo   *nfa.Memo
+	buffer orderBuffer
+	free   []*entry
+	seq    uint64
+	// alerts is the number of alerts that came to be read.
+	alerts uint64
+	// released is the watermark up to which everything has been released, first the first time of the rules; AfterAll
+	// before it is known.
+	released, first cep.Time
+	// deadlines are those of the rules, by place: next to each other, because all are looked at in each release.
 	deadlines []cep.Time
 	active    []*running // rules that saw an event in this release
-	found     []found
+	made, fed []made
 	// places are the places in the total order of the events of this release, from seq firstPlace on; kept only where
 	// alerts of several clocks are merged.
 	places     []place
@@ -38,20 +50,14 @@ type clock struct {
 	outHead int
 }
 
-// found is a match on its way to become an alert.
-type found struct {
-	rule  *running
-	match cep.Match
+// made is an alert of a release, before it has found its place among those of other rules.
+type made struct {
+	rule *running
+	alert.Out
 }
 
-// place is what orders an event among those of its time.
-type place struct {
-	tie      cep.Value
-	position cep.Position
-}
-
-// watermark is the least of the streams that can still bring something; where none can, time goes on with now, that of the
-// rest of the input.
+// watermark is the least of the streams that can still bring something, and of the clocks whose alerts are read; where
+// nothing can, time goes on with now, that of the rest of the input.
 func (k *clock) watermark(now cep.Time) cep.Time {
 	w, ended := cep.AfterAll, true
 	for _, s := range k.streams {
@@ -59,6 +65,10 @@ func (k *clock) watermark(now cep.Time) cep.Time {
 			ended = false
 			w = min(w, s.released)
 		}
+	}
+	for _, b := range k.below {
+		ended = false
+		w = min(w, b.released)
 	}
 	if ended {
 		return now
@@ -92,9 +102,9 @@ func (k *clock) route(ev *cep.Event) *entry {
 }
 
 // take puts a routed event into the order buffer.
-func (k *clock) take(e *entry, ev *cep.Event, tie cep.Value, arrival uint64, values []cep.Value, shared bool) {
+func (k *clock) take(e *entry, ev *cep.Event, at place, arrival uint64, values []cep.Value, shared bool) {
 	own := e.ev.Values
-	e.ev, e.tie, e.arrival, e.shared = *ev, tie, arrival, shared
+	e.ev, e.place, e.arrival, e.shared = *ev, at, arrival, shared
 	e.ev.Values = values
 	if !shared {
 		e.ev.Values = append(own[:0], values...)
@@ -141,21 +151,26 @@ func (k *clock) release(w cep.Time) {
 	}
 }
 
-// start tells rules their first time once it is known: that of the first event of each stream, the latest of them. Before
-// the last of them is known no event is above it, so nothing is lost by telling late.
+// start tells rules their first time once it is known: that of the first event of each stream, the latest of them; alerts
+// are there from the first time of the rules that they come from. Before the last of them is known no event is above it, so
+// nothing is lost by telling late.
 func (k *clock) start(w cep.Time) {
+	if k.first != cep.AfterAll {
+		return
+	}
 	first := cep.BeforeAll
 	for _, s := range k.streams {
-		if s.first > w {
-			return
-		}
 		first = max(first, s.first)
 	}
+	for _, b := range k.below {
+		first = max(first, b.first)
+	}
+	if first > w || first == cep.AfterAll {
+		return
+	}
+	k.first = first
 	for _, r := range k.rules {
-		if !r.started {
-			r.started = true
-			r.machine.SetFirstTime(first)
-		}
+		r.machine.SetFirstTime(first)
 	}
 }
 
@@ -166,7 +181,7 @@ func (k *clock) event(e *entry) {
 		if len(k.places) == 0 {
 			k.firstPlace = k.seq
 		}
-		k.places = append(k.places, place{e.tie, e.ev.Position})
+		k.places = append(k.places, e.place)
 	}
 	k.memo.Next()
 	for i := range e.routes {
@@ -182,7 +197,7 @@ func (k *clock) event(e *entry) {
 	}
 }
 
-// settle moves the machines to upTo, and makes alerts of what they let out.
+// settle moves the rules to upTo, and lets their alerts out.
 func (k *clock) settle(upTo cep.Time) {
 	for _, r := range k.active {
 		r.active = false
@@ -194,43 +209,66 @@ func (k *clock) settle(upTo cep.Time) {
 			k.collect(k.rules[i], upTo)
 		}
 	}
-	if len(k.found) > 0 {
-		k.alerts()
+	if len(k.fed) > 0 {
+		k.feed()
+	}
+	if len(k.made) > 0 {
+		k.send()
 	}
 	k.places = k.places[:0]
 }
 
-// collect advances a rule and takes its matches.
+// collect advances a rule and takes its alerts.
 func (k *clock) collect(r *running, upTo cep.Time) {
-	k.found = r.advance(upTo, k.found)
+	k.made = r.advance(upTo, k.made)
 	k.deadlines[r.place] = r.deadline()
 }
 
-// alerts turns the matches of a release into alerts, in the order of S7.1: by moment, rule, key and the machine's order.
-// Each machine's matches are in order already, so a stable sort by moment and rule is enough.
-func (k *clock) alerts() {
-	slices.SortStableFunc(k.found, func(a, b found) int {
-		if c := a.match.Moment.Compare(b.match.Moment); c != 0 {
-			return c
-		}
-		return a.rule.place - b.rule.place
+// sortMade puts alerts in the order of S7.1. What a rule makes at one moment for one key is in order already.
+func sortMade(list []made) {
+	slices.SortStableFunc(list, func(a, b made) int {
+		return cmp.Or(a.Moment.Compare(b.Moment), cmp.Compare(a.rule.place, b.rule.place), cmp.Compare(a.Key, b.Key))
 	})
-	for i := range k.found {
-		f := &k.found[i]
-		a := f.rule.alert(&f.match)
-		if a == nil {
+}
+
+// send hands out the alerts of a release, or puts them where they wait for those of other clocks.
+func (k *clock) send() {
+	sortMade(k.made)
+	for i := range k.made {
+		m := &k.made[i]
+		if k.merged {
+			k.out = append(k.out, outgoing{m.Alert, k.orderOf(m)})
 			continue
 		}
-		if !k.merged {
-			k.emit(a)
-			continue
-		}
-		o := outgoing{alert: a, moment: f.match.Moment, rank: f.rule.rank}
-		if !o.moment.Timed() {
-			o.place = k.places[o.moment.Seq-k.firstPlace]
-		}
-		k.out = append(k.out, o)
+		k.emit(m.Alert)
 	}
-	clear(k.found)
-	k.found = k.found[:0]
+	clear(k.made)
+	k.made = k.made[:0]
+}
+
+// orderOf is where an alert of this release stands among those of all clocks.
+func (k *clock) orderOf(m *made) order {
+	o := order{time: m.Moment.Time, layer: k.layer, timed: m.Moment.Timed(), rank: m.rule.rank, key: m.Key}
+	if !o.timed {
+		o.place = k.places[m.Moment.Seq-k.firstPlace]
+	}
+	return o
+}
+
+// feed makes events of the matches of a release, for the rules over alerts (S8).
+func (k *clock) feed() {
+	sortMade(k.fed)
+	for i := range k.fed {
+		m := &k.fed[i]
+		at := k.orderOf(m)
+		ev := m.rule.feed.event(m.Alert)
+		for _, up := range m.rule.feed.readers {
+			up.alerts++
+			if e := up.route(&ev); e != nil {
+				up.take(e, &ev, place{origin: &at}, up.alerts, ev.Values, true)
+			}
+		}
+	}
+	clear(k.fed)
+	k.fed = k.fed[:0]
 }

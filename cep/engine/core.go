@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/cepd/cepd/cep"
+	"github.com/cepd/cepd/cep/alert"
 	"github.com/cepd/cepd/cep/codec"
 	"github.com/cepd/cepd/nfa"
 	"github.com/cepd/cepd/rules"
@@ -66,6 +67,9 @@ func New(set *rules.Set, streams []Stream, o Options) (*Core, error) {
 		if c.byName[s.Name] != nil {
 			return nil, fmt.Errorf("stream %q is there twice", s.Name)
 		}
+		if s.Name == AlertStream {
+			return nil, fmt.Errorf("stream %q: that is the name of the stream of alerts", s.Name)
+		}
 		st := &stream{
 			Stream: s, tieSlot: -1,
 			released: cep.BeforeAll, floor: cep.BeforeAll, highest: cep.BeforeAll, first: cep.AfterAll,
@@ -77,11 +81,18 @@ func New(set *rules.Set, streams []Stream, o Options) (*Core, error) {
 		c.streams = append(c.streams, st)
 		c.byName[s.Name] = st
 	}
+	ranks := make([]int, 0, len(set.Rules))
 	for rank, r := range set.Rules {
 		if r.Enabled {
-			c.addRule(r, rank, set.Predicates)
+			ranks = append(ranks, rank)
 		}
 	}
+	// Lower layers first, so that a rule over alerts finds those that it reads.
+	slices.SortStableFunc(ranks, func(a, b int) int { return set.Rules[a].Layer - set.Rules[b].Layer })
+	for _, rank := range ranks {
+		c.addRule(set.Rules[rank], rank, set.Predicates)
+	}
+	c.connect(set.Schema)
 	for _, k := range c.clocks {
 		list := make([]*rules.Rule, len(k.rules))
 		k.deadlines = make([]cep.Time, len(k.rules))
@@ -96,8 +107,16 @@ func New(set *rules.Set, streams []Stream, o Options) (*Core, error) {
 }
 
 func (c *Core) addRule(r *rules.Rule, rank, predicates int) {
+	names := slices.Clone(r.Streams)
+	if r.Alert.Resolve != nil {
+		names = append(names, r.Alert.Resolve.From...)
+	}
+	slices.Sort(names)
 	var streams []*stream
-	for _, name := range r.Streams {
+	for _, name := range slices.Compact(names) {
+		if name == AlertStream {
+			continue
+		}
 		s := c.byName[name]
 		if s == nil {
 			c.skipped = append(c.skipped, RuleSummary{ID: r.ID, Skipped: fmt.Sprintf("nothing is read for its stream %q", name)})
@@ -105,35 +124,80 @@ func (c *Core) addRule(r *rules.Rule, rank, predicates int) {
 		}
 		streams = append(streams, s)
 	}
-	k := c.clockOf(streams, predicates)
+	k := c.clockOf(streams, r, predicates)
 	x := newRunning(r, rank, k.memo)
 	if c.options.Furthest {
 		x.machine.TrackFurthest()
 	}
+	x.clock = k
 	k.rules = append(k.rules, x)
 	c.running = append(c.running, x)
 }
 
-// clockOf returns the clock of exactly these streams.
-func (c *Core) clockOf(streams []*stream, predicates int) *clock {
+// clockOf returns the clock of exactly these streams, and the alerts of the same rules.
+func (c *Core) clockOf(streams []*stream, r *rules.Rule, predicates int) *clock {
 	for _, k := range c.clocks {
-		if slices.Equal(k.streams, streams) {
+		if slices.Equal(k.streams, streams) && slices.Equal(k.reads, r.Reads) && k.layer == r.Layer {
 			return k
 		}
 	}
-	k := &clock{streams: streams, memo: nfa.NewMemo(predicates), released: cep.BeforeAll, emit: c.alert}
+	k := &clock{
+		streams: streams, layer: r.Layer, reads: r.Reads, memo: nfa.NewMemo(predicates),
+		released: cep.BeforeAll, first: cep.AfterAll, emit: c.alert,
+	}
 	c.clocks = append(c.clocks, k)
 	for _, s := range streams {
 		s.clocks = append(s.clocks, k)
 	}
+	for _, id := range r.Reads {
+		if low := c.find(id); low != nil && !slices.Contains(k.below, low.clock) {
+			k.below = append(k.below, low.clock)
+		}
+	}
 	return k
+}
+
+// connect lets rules over alerts read the alerts of those below.
+func (c *Core) connect(schema *cep.Schema) {
+	for _, k := range c.clocks {
+		for _, id := range k.reads {
+			low := c.find(id)
+			if low == nil || low.rule.Shadow {
+				continue
+			}
+			if low.feed == nil {
+				names := make([]string, len(low.rule.Alert.Fields))
+				for i, f := range low.rule.Alert.Fields {
+					names[i] = f.Name
+				}
+				low.feed = newFeed(schema, names)
+				low.maker.Feed(func(m *cep.Match, a *cep.Alert) {
+					low.clock.fed = append(low.clock.fed, made{low, alert.Out{Moment: m.Moment, Key: m.Key, Alert: a}})
+				})
+			}
+			low.feed.readers = append(low.feed.readers, k)
+			low.feed.raw = low.feed.raw || slices.ContainsFunc(k.rules, func(r *running) bool { return showsEvents(r.rule) })
+		}
+	}
+}
+
+// find returns a rule that runs, nil where there is none of that id.
+func (c *Core) find(id string) *running {
+	for _, r := range c.running {
+		if r.rule.ID == id {
+			return r
+		}
+	}
+	return nil
 }
 
 // NeedsRaw reports whether alerts of the set show events, so that decoders must keep their text.
 func NeedsRaw(set *rules.Set) bool {
-	return slices.ContainsFunc(set.Rules, func(r *rules.Rule) bool {
-		return r.Enabled && (r.Alert.Include == rules.IncludeFirstLast || r.Alert.Include == rules.IncludeAll)
-	})
+	return slices.ContainsFunc(set.Rules, func(r *rules.Rule) bool { return r.Enabled && showsEvents(r) })
+}
+
+func showsEvents(r *rules.Rule) bool {
+	return r.Alert.Include == rules.IncludeFirstLast || r.Alert.Include == rules.IncludeAll
 }
 
 // Open announces a partition: from now on its stream waits for it. Push opens partitions by itself, but what comes late in
@@ -284,9 +348,9 @@ func (c *Core) admit(p *partition, ev *cep.Event, keep Keeper) {
 	if keep != nil {
 		keep.Keep(ev)
 	}
-	var tie cep.Value
+	at := place{position: ev.Position}
 	if s.tieSlot >= 0 {
-		tie = ev.Value(s.tieSlot)
+		at.tie = ev.Value(s.tieSlot)
 	}
 	c.arrivals++
 	values, shared := ev.Values, len(c.wanted) > 1
@@ -294,7 +358,7 @@ func (c *Core) admit(p *partition, ev *cep.Event, keep Keeper) {
 		values = slices.Clone(values)
 	}
 	for _, w := range c.wanted {
-		w.clock.take(w.entry, ev, tie, c.arrivals, values, shared)
+		w.clock.take(w.entry, ev, at, c.arrivals, values, shared)
 	}
 }
 
@@ -396,7 +460,7 @@ func (c *Core) Finish(advance cep.Duration) {
 	if advance <= 0 {
 		return
 	}
-	for _, k := range c.clocks {
+	for _, k := range c.clocks { // lower layers first
 		w := k.released
 		switch {
 		case advance == ToEnd:
@@ -425,10 +489,8 @@ func (c *Core) Release() {
 // Furthest says how far the run of a rule came that came furthest; Progress.Name is an index into the rule's names.
 // [Options.Furthest] must have asked for it.
 func (c *Core) Furthest(rule string) (_ nfa.Progress, ok bool) {
-	for _, r := range c.running {
-		if r.rule.ID == rule {
-			return r.machine.Furthest()
-		}
+	if r := c.find(rule); r != nil {
+		return r.machine.Furthest()
 	}
 	return nfa.Progress{}, false
 }

@@ -6,29 +6,41 @@ import (
 	"github.com/cepd/cepd/cep"
 )
 
-// outgoing is an alert that waits until no clock can still bring an earlier one.
-type outgoing struct {
-	alert  *cep.Alert
-	moment cep.Moment
-	place  place
-	rank   int
+// order is where an alert stands among all alerts (S7.1, S8): by time; at one time by the layer of its rule, then by the
+// place of the event that brought it, time alone last; then by rule and key. Sequence numbers of different clocks do not
+// compare, places in the total order do.
+type order struct {
+	time  cep.Time
+	layer int
+	timed bool
+	place place // of the event; nothing where timed
+	rank  int   // of the rule, among all rules in the order of their ids
+	key   cep.Key
 }
 
-// before is the order S7.1 between alerts of different clocks. Sequence numbers of different clocks do not compare, places
-// in the total order do.
-func (a *outgoing) before(b *outgoing) bool {
-	if c := cmp.Compare(a.moment.Time, b.moment.Time); c != 0 {
-		return c < 0
+// compare is 0 for alerts of one rule, key and moment: these stand in the order in which they were made.
+func (a *order) compare(b *order) int {
+	if c := cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.layer, b.layer)); c != 0 {
+		return c
 	}
-	if a.moment.Timed() != b.moment.Timed() {
-		return b.moment.Timed()
+	if a.timed != b.timed {
+		if a.timed {
+			return 1
+		}
+		return -1
 	}
-	if !a.moment.Timed() {
-		if c := comparePlaces(a.place.tie, a.place.position, b.place.tie, b.place.position); c != 0 {
-			return c < 0
+	if !a.timed {
+		if c := a.place.compare(&b.place); c != 0 {
+			return c
 		}
 	}
-	return a.rank < b.rank
+	return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.key, b.key))
+}
+
+// outgoing is an alert that waits until no clock can still bring an earlier one.
+type outgoing struct {
+	alert *cep.Alert
+	order order
 }
 
 // emit hands out the alerts that every clock has passed.
@@ -40,11 +52,11 @@ func (c *Core) emit() {
 	for {
 		var least *clock
 		for _, k := range c.clocks {
-			if k.outHead < len(k.out) && (least == nil || k.out[k.outHead].before(&least.out[least.outHead])) {
+			if k.outHead < len(k.out) && (least == nil || k.out[k.outHead].order.compare(&least.out[least.outHead].order) < 0) {
 				least = k
 			}
 		}
-		if least == nil || least.out[least.outHead].moment.Time > bound {
+		if least == nil || least.out[least.outHead].order.time > bound {
 			break
 		}
 		c.alert(least.out[least.outHead].alert)

@@ -8,9 +8,8 @@ import (
 
 // entry is an event that waits for its release.
 type entry struct {
-	ev cep.Event
-	// tie is the value of the stream's tie-break field, missing where there is none.
-	tie cep.Value
+	ev    cep.Event
+	place place
 	// arrival orders what the total order leaves equal: two events that claim one position.
 	arrival uint64
 	// shared says that ev.Values belongs to several entries, one for each clock.
@@ -20,11 +19,22 @@ type entry struct {
 	keys   []byte
 }
 
+// place is what orders an event among those of its time.
+type place struct {
+	// tie is the value of the stream's tie-break field, missing where there is none.
+	tie      cep.Value
+	position cep.Position
+	// origin is the order of the alert that the event is; nil for events that were read.
+	origin *order
+}
+
 // route is an event's place in the stream of one key of a rule.
 type route struct {
 	rule       *running
 	start, end int // of the key, in entry.keys
 	mask       uint64
+	// resolves says that the event ends the key's open alert.
+	resolves bool
 	// broken says that the rule panicked when it was asked for its keys: it stops when the event's turn comes.
 	broken string
 }
@@ -34,23 +44,26 @@ func (a *entry) before(b *entry) bool {
 	if a.ev.Time != b.ev.Time {
 		return a.ev.Time < b.ev.Time
 	}
-	return compareTied(a, b) < 0
+	if c := a.place.compare(&b.place); c != 0 {
+		return c < 0
+	}
+	return a.arrival < b.arrival
 }
 
-// compareTied orders two entries of one time.
-func compareTied(a, b *entry) int {
-	if c := comparePlaces(a.tie, a.ev.Position, b.tie, b.ev.Position); c != 0 {
+// compare orders events of one time: those that were read by tie-break, then by position; then alerts, in their own order.
+func (a *place) compare(b *place) int {
+	switch {
+	case a.origin != nil && b.origin != nil:
+		return a.origin.compare(b.origin)
+	case a.origin != nil:
+		return 1
+	case b.origin != nil:
+		return -1
+	}
+	if c := compareTies(a.tie, b.tie); c != 0 {
 		return c
 	}
-	return cmp.Compare(a.arrival, b.arrival)
-}
-
-// comparePlaces orders events of one time by tie-break, then by position.
-func comparePlaces(tieA cep.Value, a cep.Position, tieB cep.Value, b cep.Position) int {
-	if c := compareTies(tieA, tieB); c != 0 {
-		return c
-	}
-	return a.Compare(b)
+	return a.position.Compare(b.position)
 }
 
 // compareTies orders values of any kind, so that a field that is a number here and a string there still gives one order:

@@ -19,6 +19,7 @@ const (
 	slotKind = iota
 	slotUser
 	slotTie
+	slotRule
 )
 
 func schema() *cep.Schema {
@@ -26,6 +27,7 @@ func schema() *cep.Schema {
 	s.Slot("kind")
 	s.Slot("user")
 	s.Slot("tie")
+	s.Slot("rule")
 	return s
 }
 
@@ -39,9 +41,32 @@ func kindIs(kind string) *expression.Expr {
 	}
 }
 
+// ruleIs is the condition of a rule over alerts.
+func ruleIs(id string) *expression.Expr {
+	return &expression.Expr{
+		Text: id, Canonical: fmt.Sprintf("rule == %q", id), Unary: true, Slots: []int{slotRule},
+		Test: func(s *cep.Scope) (bool, error) { return s.Event.Value(slotRule).AsString() == id, nil },
+	}
+}
+
 var user = &expression.Expr{
 	Canonical: "user", Unary: true, Slots: []int{slotUser},
 	Eval: func(s *cep.Scope) (cep.Value, error) { return s.Event.Value(slotUser), nil },
+}
+
+// keyUser is the user again, in alerts.
+var keyUser = &expression.Expr{Eval: func(s *cep.Scope) (cep.Value, error) {
+	parts, err := s.Key.Parts()
+	if err != nil {
+		return cep.Value{}, err
+	}
+	return parts[0], nil
+}}
+
+// over makes a rule one that reads the alerts of others.
+func over(r *patterns.Rule, layer int, reads ...string) *patterns.Rule {
+	r.Layer, r.Reads = layer, reads
+	return r
 }
 
 // element is a step of a test rule: its stream, the kind of event it takes, and what is special about it.
@@ -56,7 +81,7 @@ type element struct {
 func rule(id string, within cep.Duration, elements ...element) *patterns.Rule {
 	r := &patterns.Rule{
 		Meta: patterns.Meta{ID: id, Enabled: true, Severity: "low"}, Key: []string{"user"}, Within: within,
-		After: nfa.SkipPastLast, Alert: patterns.Alert{Include: patterns.IncludeIDs},
+		After: nfa.SkipPastLast, Alert: patterns.Alert{Include: patterns.IncludeIDs, Fields: []patterns.Field{{Name: "user", Expr: keyUser}}},
 	}
 	p := nfa.Pattern{Rule: id, Within: within, After: nfa.SkipPastLast}
 	for i, e := range elements {
@@ -64,6 +89,9 @@ func rule(id string, within cep.Duration, elements ...element) *patterns.Rule {
 			e.link = nfa.Relaxed
 		}
 		where := kindIs(e.kind)
+		if e.from == engine.AlertStream {
+			where = ruleIs(e.kind)
+		}
 		r.Names = append(r.Names, e.kind)
 		r.Elements = append(r.Elements, patterns.Element{
 			Name: i, Absent: e.absent, From: []string{e.from}, By: []*expression.Expr{user}, Where: where,
@@ -175,8 +203,15 @@ func line(a *cep.Alert) string {
 		by = " by time"
 	}
 	text := fmt.Sprintf("%s %d%s %v", a.Rule, a.Time, by, a.Key[0].Value.AsString())
+	if a.Kind != cep.AlertMatch {
+		text += " " + a.Kind.String()
+	}
 	for _, s := range a.Steps {
 		for _, e := range s.Events {
+			if e.Position.Partition.Stream == engine.AlertStream {
+				text += fmt.Sprintf(" %s@%d", s.Name, e.Time)
+				continue
+			}
 			text += fmt.Sprintf(" %s=%s/%s/%d@%d", s.Name, e.Position.Partition.Stream, e.Position.Partition.Name, e.Position.Offset, e.Time)
 		}
 	}

@@ -14,16 +14,27 @@ type running struct {
 	rule    *rules.Rule
 	rank    int // among all rules of the set, in the order of their ids
 	place   int // among the rules of its clock
+	clock   *clock
 	router  *rules.Router
 	machine *nfa.Machine
 	maker   *alert.Maker
-	// active says that the rule saw an event in this release, started that it knows its first time.
-	active, started bool
+	// feed makes events of its alerts; nil where no rule reads them.
+	feed *feed
+	// active says that the rule saw an event in this release.
+	active bool
+	// over are the events of this release that end open alerts, in order.
+	over []resolution
 	// disabled says why the rule no longer runs, "" while it does; until is how far its time may still go, and mute that it
 	// makes no more alerts.
 	disabled string
 	until    cep.Time
 	mute     bool
+}
+
+// resolution is an event that ends the open alert of a key.
+type resolution struct {
+	moment cep.Moment
+	key    cep.Key
 }
 
 func newRunning(r *rules.Rule, rank int, memo *nfa.Memo) *running {
@@ -51,7 +62,7 @@ func (r *running) route(ev *cep.Event, e *entry) {
 	for _, d := range r.router.Route(ev) {
 		start := len(e.keys)
 		e.keys = append(e.keys, d.Key...)
-		e.routes = append(e.routes, route{rule: r, start: start, end: len(e.keys), mask: d.Mask})
+		e.routes = append(e.routes, route{rule: r, start: start, end: len(e.keys), mask: d.Mask, resolves: d.Resolves})
 	}
 }
 
@@ -67,47 +78,96 @@ func (r *running) event(e *entry, to *route) {
 		r.disable("key", to.broken, e.ev.Time-1)
 		return
 	}
-	r.machine.Event(e.keys[to.start:to.end], &e.ev, to.mask)
+	key := e.keys[to.start:to.end]
+	if to.resolves {
+		r.over = append(r.over, resolution{cep.Moment{Time: e.ev.Time, Seq: e.ev.Seq}, cep.Key(key)})
+		return
+	}
+	r.machine.Event(key, &e.ev, to.mask)
 }
 
-// advance moves time and appends what the machine let out.
-func (r *running) advance(w cep.Time, dst []found) (out []found) {
+// advance moves time and appends the alerts that come of it, in the order of their moments.
+func (r *running) advance(w cep.Time, dst []made) []made {
+	matches := r.matches(w)
+	over := r.over
+	r.over = r.over[:0]
+	for i := range matches {
+		m := &matches[i]
+		// At one moment an open alert ends first: the event that ends it may complete the match of a new one.
+		for len(over) > 0 && over[0].moment.Compare(m.Moment) <= 0 {
+			dst = r.resolve(over[0], dst)
+			over = over[1:]
+		}
+		dst = r.alert(m, dst)
+	}
+	for _, o := range over {
+		dst = r.resolve(o, dst)
+	}
+	if r.maker.NextDue() <= w {
+		dst = r.pass(cep.Moment{Time: w.Add(1)}, dst)
+	}
+	return dst
+}
+
+// matches moves the machine and returns what it lets out.
+func (r *running) matches(w cep.Time) (out []cep.Match) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			r.disable("time", cause, cep.BeforeAll)
-			out = dst
+			out = nil
 		}
 	}()
 	if to := min(w, r.until); r.machine.NextDeadline() <= to {
 		r.machine.Advance(to)
 	}
-	out = dst
-	for _, m := range r.machine.Matches() {
-		out = append(out, found{r, m})
-	}
-	return out
+	return r.machine.Matches()
 }
 
 // deadline is the next time at which the rule needs to be moved.
-func (r *running) deadline() (t cep.Time) {
+func (r *running) deadline() cep.Time {
 	if r.disabled != "" {
-		return cep.AfterAll
+		return r.maker.NextDue()
 	}
-	return r.machine.NextDeadline()
+	return min(r.machine.NextDeadline(), r.maker.NextDue())
 }
 
-// alert makes the alert of a match; nil where it is suppressed.
-func (r *running) alert(m *cep.Match) (a *cep.Alert) {
+// alert appends the alert of a match, if it goes out, and what time alone brings before it.
+func (r *running) alert(m *cep.Match, dst []made) (out []made) {
 	if r.mute {
-		return nil
+		return dst
 	}
 	defer func() {
 		if cause := recover(); cause != nil {
 			r.mute = true
 			r.disable("alert", cause, cep.BeforeAll)
+			out = dst
 		}
 	}()
-	return r.maker.Make(m)
+	dst = r.pass(m.Moment, dst)
+	if a := r.maker.Make(m); a != nil {
+		dst = append(dst, made{r, alert.Out{Moment: m.Moment, Key: m.Key, Alert: a}})
+	}
+	return dst
+}
+
+// resolve appends the end of an open alert, and what time alone brings before it.
+func (r *running) resolve(o resolution, dst []made) []made {
+	dst = r.pass(o.moment, dst)
+	if a := r.maker.Resolve(o.key, o.moment); a != nil {
+		dst = append(dst, made{r, alert.Out{Moment: o.moment, Key: o.key, Alert: a}})
+	}
+	return dst
+}
+
+// pass appends what time alone brings to open alerts before a moment.
+func (r *running) pass(before cep.Moment, dst []made) []made {
+	if r.maker.NextDue() >= before.Time {
+		return dst
+	}
+	for _, o := range r.maker.Advance(before, nil) {
+		dst = append(dst, made{r, o})
+	}
+	return dst
 }
 
 func (r *running) disable(during string, cause any, until cep.Time) {
@@ -127,6 +187,7 @@ func planOf(r *rules.Rule) *alert.Plan {
 		Tags:        r.Tags,
 		Mitre:       r.Mitre,
 		Ordered:     r.Ordered,
+		Shadow:      r.Shadow,
 		Key:         r.Key,
 		Severity:    r.Severity,
 		Steps:       make([]alert.Step, len(r.Names)),
@@ -162,6 +223,17 @@ func planOf(r *rules.Rule) *alert.Plan {
 		p.Include = alert.IncludeFirstLast
 	case rules.IncludeAll:
 		p.Include = alert.IncludeAll
+	}
+	if o := r.Alert.Resolve; o != nil {
+		p.Follow = &alert.Follow{Quiet: o.Quiet, Repeat: r.Alert.Repeat}
+		switch r.Alert.WhileOpen {
+		case rules.OpenCount:
+			p.Follow.WhileOpen = alert.OpenCount
+		case rules.OpenUpdate:
+			p.Follow.WhileOpen = alert.OpenUpdate
+		case rules.OpenNew:
+			p.Follow.WhileOpen = alert.OpenNew
+		}
 	}
 	if s := r.Alert.Suppress; s != nil {
 		p.Suppress = &alert.Suppress{For: s.For, Max: s.Max}

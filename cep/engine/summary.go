@@ -42,7 +42,9 @@ type RuleSummary struct {
 	// Skipped says why the rule was not run, Disabled why it stopped.
 	Skipped  string `json:"skipped,omitempty"`
 	Disabled string `json:"disabled,omitempty"`
-	// Seen is the number of events of the rule's streams. Visible are those which the rule's `where` and exceptions let
+	// Shadow rules run and count, and deliver nothing.
+	Shadow bool `json:"shadow,omitempty"`
+	// Seen is the number of events of the rule's streams, alerts that it reads included. Visible are those which the rule's `where` and exceptions let
 	// through, of those that one of its steps could take by the constants it compares with; Keyed belong to a key.
 	Seen    uint64 `json:"seen"`
 	Visible uint64 `json:"visible"`
@@ -60,11 +62,14 @@ type RuleSummary struct {
 	Ended  []Count `json:"ended"`
 	Open   int     `json:"open"`
 	Keys   int     `json:"keys"`
-	// Matched and Timeouts are what was let out; Alerts went out, Suppressed were held back.
+	// Matched and Timeouts are what was let out; Alerts went out (reminders and the like too), Suppressed were held back,
+	// Counted changed nothing because an alert was open. OpenAlerts are open now.
 	Matched    uint64 `json:"matched"`
 	Timeouts   uint64 `json:"timeouts"`
 	Alerts     uint64 `json:"alerts"`
 	Suppressed uint64 `json:"suppressed"`
+	Counted    uint64 `json:"counted"`
+	OpenAlerts int    `json:"open_alerts"`
 	// Refused is the number of starts beyond `starts_per_key`, TooLong that of candidates beyond `events_per_match`.
 	Refused uint64 `json:"refused"`
 	TooLong uint64 `json:"too_long"`
@@ -101,10 +106,11 @@ func (c *Core) Summary() Summary {
 func (r *running) summary(k *clock) RuleSummary {
 	in, run, out := r.router.Counters(), r.machine.Counters(), r.maker.Counters()
 	s := RuleSummary{
-		ID: r.rule.ID, Disabled: r.disabled,
+		ID: r.rule.ID, Disabled: r.disabled, Shadow: r.rule.Shadow, Seen: k.alerts,
 		Visible: in.Visible, Keyed: in.Keyed, NoKey: in.NoKey, TooManyKeys: in.TooManyKeys,
 		Opened: run.Opened, Open: r.machine.OpenStarts(), Keys: r.machine.Keys(),
 		Matched: run.Matched, Timeouts: run.Timeouts, Alerts: out.Alerts, Suppressed: out.Suppressed,
+		Counted: out.Counted, OpenAlerts: r.maker.Open(),
 		Refused: run.Refused, TooLong: run.TooLong,
 		Errors: in.Errors + run.Errors + out.Errors,
 	}
