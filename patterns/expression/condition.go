@@ -14,9 +14,6 @@ import (
 // compileCondition makes a condition of a node. Missing is false.
 func compileCondition(n *node) conditionFunc {
 	switch n.op {
-	case opConst:
-		v := n.value.AsBool()
-		return func(*cep.Scope, *frame) (bool, error) { return v, nil }
 	case opNot:
 		c := compileCondition(n.args[0])
 		return func(s *cep.Scope, f *frame) (bool, error) {
@@ -282,7 +279,8 @@ func compileIn(n *node) conditionFunc {
 		}
 		contains = constantContains(list.value.AsList())
 	default:
-		return compileInValue(x, compileValue(list))
+		absent := list.op == opArray && slices.ContainsFunc(list.args, (*node).isNil)
+		return compileInValue(x, compileValue(list), absent)
 	}
 	return func(s *cep.Scope, f *frame) (bool, error) {
 		v, err := x(s, f)
@@ -342,8 +340,9 @@ func constantContains(l []cep.Value) func(cep.Value) bool {
 	}
 }
 
-// compileInValue looks into a list or, for names, an object that is not constant. Anything else has no elements.
-func compileInValue(x, y valueFunc) conditionFunc {
+// compileInValue looks into a list or, for names, an object that is not constant. Anything else has no elements. absent
+// says that a nil was written into the list.
+func compileInValue(x, y valueFunc, absent bool) conditionFunc {
 	return func(s *cep.Scope, f *frame) (bool, error) {
 		v, err := x(s, f)
 		if err != nil {
@@ -351,7 +350,7 @@ func compileInValue(x, y valueFunc) conditionFunc {
 		}
 		list, err := y(s, f)
 		if err != nil || v.IsMissing() {
-			return false, err
+			return err == nil && absent, err
 		}
 		if list.Kind() == cep.KindObject {
 			return v.Kind() == cep.KindString && list.Member(v.AsString()).Kind() != cep.KindMissing, nil
@@ -388,14 +387,14 @@ func compileText(n *node) conditionFunc {
 	x, y := compileValue(n.args[0]), compileValue(n.args[1])
 	return func(s *cep.Scope, f *frame) (bool, error) {
 		v, err := x(s, f)
-		if err != nil || v.Kind() != cep.KindString {
+		if err != nil {
 			return false, err
 		}
 		w, err := y(s, f)
-		if err != nil || w.Kind() != cep.KindString {
+		if err != nil {
 			return false, err
 		}
-		return test(v.AsString(), w.AsString()), nil
+		return v.Kind() == cep.KindString && w.Kind() == cep.KindString && test(v.AsString(), w.AsString()), nil
 	}
 }
 
@@ -430,11 +429,11 @@ func compileLike(n *node) conditionFunc {
 	y := compileValue(n.args[1])
 	return func(s *cep.Scope, f *frame) (bool, error) {
 		v, err := x(s, f)
-		if err != nil || v.Kind() != cep.KindString {
+		if err != nil {
 			return false, err
 		}
 		p, err := y(s, f)
-		if err != nil {
+		if err != nil || v.Kind() != cep.KindString {
 			return false, err
 		}
 		if p.Kind() == cep.KindList {

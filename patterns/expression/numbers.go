@@ -282,7 +282,7 @@ func negate(v cep.Value) (cep.Value, error) {
 
 func addInts(a, b int64) (int64, error) {
 	s := a + b
-	if a > 0 == (b > 0) && s > 0 != (a > 0) && a != 0 && b != 0 {
+	if (a^s)&(b^s) < 0 { // both operands have the other sign
 		return 0, errOverflow
 	}
 	return s, nil
@@ -290,7 +290,7 @@ func addInts(a, b int64) (int64, error) {
 
 func subtractInts(a, b int64) (int64, error) {
 	d := a - b
-	if (a < 0) != (b < 0) && (d < 0) != (a < 0) {
+	if (a^b)&(a^d) < 0 { // the operands differ in sign, and the result has that of b
 		return 0, errOverflow
 	}
 	return d, nil
