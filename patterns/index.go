@@ -12,7 +12,8 @@ import (
 //
 // A rule is found element by element: by an equality in the conditions of the rule or the element, and behind it, in the
 // same cache line, by the bounds of a number. Of a rule for which every visible event counts (`strict`, `prev`) only its
-// own `where` is asked. What has no equality is looked at for every event of its streams.
+// own `where` is asked. What has no equality is looked at for every event of its streams, bounds or not: its conditions are
+// asked, and their errors counted.
 type Index struct {
 	streams map[string]*streamIndex
 	found   []int
@@ -136,12 +137,12 @@ func (s *streamIndex) add(i int, r *Rule, stream string, weight map[int]int) {
 func (s *streamIndex) enter(i int, weight map[int]int, conditions ...*expression.Expr) {
 	p := posting{rule: int32(i), slot: noBound}
 	eq, ok := choose(weight, conditions...)
-	if b, bounded := narrowest(ok, eq.Slot, conditions...); bounded {
-		p.slot, p.min, p.max = int32(b.Slot), b.Min, b.Max
-	}
 	if !ok {
 		s.always = append(s.always, p)
 		return
+	}
+	if b, bounded := narrowest(eq.Slot, conditions...); bounded {
+		p.slot, p.min, p.max = int32(b.Slot), b.Min, b.Max
 	}
 	f := s.field(eq.Slot)
 	for _, v := range eq.Values {
@@ -165,15 +166,15 @@ func (s *streamIndex) field(slot int) *fieldIndex {
 	return f
 }
 
-// narrowest returns the bound of the smallest range, of those that hold whenever all the conditions do. It tells nothing
-// new about a field whose value is known already.
-func narrowest(known bool, slot int, conditions ...*expression.Expr) (best expression.Bound, ok bool) {
+// narrowest returns the bound of the smallest range, of those that hold whenever all the conditions do. About the field of
+// the equality it would tell nothing new.
+func narrowest(known int, conditions ...*expression.Expr) (best expression.Bound, ok bool) {
 	for _, x := range conditions {
 		if x == nil {
 			continue
 		}
 		for _, b := range x.Bounds {
-			if known && b.Slot == slot {
+			if b.Slot == known {
 				continue
 			}
 			if !ok || b.Max-b.Min < best.Max-best.Min {

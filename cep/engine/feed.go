@@ -69,7 +69,7 @@ func alertMembers(a *cep.Alert) []cep.Member {
 	}
 	key := make([]cep.Member, len(a.Key))
 	for i, n := range a.Key {
-		key[i] = cep.Member{Name: n.Name, Value: n.Value}
+		key[i] = cep.Member(n)
 	}
 	list := make([]cep.Member, 0, 5+len(a.Fields))
 	list = append(list,
@@ -77,7 +77,7 @@ func alertMembers(a *cep.Alert) []cep.Member {
 		cep.Member{Name: "severity", Value: cep.String(a.Severity)}, cep.Member{Name: "key", Value: cep.Object(key)},
 		cep.Member{Name: "tags", Value: cep.List(tags)})
 	for _, n := range a.Fields {
-		list = append(list, cep.Member{Name: n.Name, Value: n.Value})
+		list = append(list, cep.Member(n))
 	}
 	return list
 }
