@@ -203,6 +203,9 @@ func (e *element) run(n, events int, seconds float64) (c cost, ok bool, err erro
 	c.state = (heapMB() - before) * 1e6
 	for _, s := range core.Summary().Rules {
 		c.open += s.Open
+		if s.Disabled != "" {
+			return c, false, fmt.Errorf("%s: the rule was stopped: %s", e.name, s.Disabled)
+		}
 	}
 	return c, true, nil
 }
