@@ -101,7 +101,8 @@ func (s *stream) close() error {
 	return errors.Join(errs...)
 }
 
-// open opens the content from its start. read counts the bytes taken from the file, total is how many there are.
+// open opens the content from its start. read counts the bytes taken from the file; total is set where it is known how
+// many there are.
 func (c content) open(read, total *atomic.Int64) (_ *stream, err error) {
 	s := &stream{}
 	defer func() {
@@ -110,7 +111,6 @@ func (c content) open(read, total *atomic.Int64) (_ *stream, err error) {
 		}
 	}()
 	read.Store(0)
-	total.Store(-1)
 	raw := c.once
 	switch {
 	case c.once != nil:

@@ -53,6 +53,7 @@ type reader struct {
 // newReader reads the head of a content. What can be read once only stays open from here on.
 func newReader(c content, o Config) (*reader, error) {
 	r := &reader{content: c, maxRecord: o.MaxRecord}
+	r.total.Store(-1)
 	if err := r.open(); err != nil {
 		return nil, err
 	}
