@@ -114,3 +114,30 @@ func BenchmarkPassBy(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkLoopBefore is a brute force that goes on: n events of an unbounded loop on one key, then the step behind it.
+func BenchmarkLoopBefore(b *testing.B) {
+	for _, n := range []int{100, 1000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			s := sequence(b, "a{5,} >>b")
+			s.Within, s.After, s.Limits.EventsPerMatch = seconds(1_000_000), SkipPastLast, 10_000
+			m := NewMachine(s.compile(b), nil)
+			ev := &cep.Event{Position: cep.Position{Partition: &cep.Partition{}}}
+			i := uint64(0)
+			for b.Loop() {
+				for k := range n + 1 {
+					i++
+					ev.Seq, ev.Time, ev.Values = i, cep.Time(i), []cep.Value{cep.String("a")}
+					if k == n {
+						ev.Values = []cep.Value{cep.String("b")}
+					}
+					m.Event([]byte("k"), ev, all)
+				}
+				if len(m.Matches()) != 1 {
+					b.Fatal("not one match")
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n+1), "ns/event")
+		})
+	}
+}

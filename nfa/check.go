@@ -32,7 +32,12 @@ func (m *Machine) checkKey(r *Runs) error {
 	count := int32(0)
 	for s := r.oldest; s != nil; s = s.next {
 		count++
+		parked := s.state&startParked != 0
 		switch {
+		case parked && (!p.led || len(s.runs()) > 0 || p.taking&^r.hears != 0 || p.pattern.Within > 0 && s.first.time.Add(p.pattern.Within) <= m.now):
+			return errors.New("a start is parked that cannot be")
+		case !parked && before != nil && before.state&startParked != 0:
+			return errors.New("a start is followed behind a parked one")
 		case s.owner != r:
 			return errors.New("a start of another key")
 		case before != nil && before.first.seq >= s.first.seq:
@@ -80,7 +85,15 @@ func (m *Machine) checkKey(r *Runs) error {
 			return errors.New("held matches out of order")
 		}
 	}
-	there := len(r.rare.held) > 0
+	for i, l := range r.rare.log {
+		if i > 0 && r.rare.log[i-1].node.seq >= l.node.seq || l.heard&^p.taking != 0 {
+			return errors.New("a log that is out of order")
+		}
+	}
+	if (len(r.rare.log) > 0) != (r.tail != nil && r.tail.state&startParked != 0) {
+		return errors.New("a log without a parked start, or one without a log")
+	}
+	there := len(r.rare.held)+len(r.rare.log) > 0
 	for kind, x := range r.rare.memories {
 		if x == nil {
 			continue

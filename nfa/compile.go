@@ -64,7 +64,28 @@ func (c *compiler) compile() error {
 		return err
 	}
 	c.measure()
-	return c.remember()
+	if err := c.remember(); err != nil {
+		return err
+	}
+	for i := range c.elements {
+		e := &c.elements[i]
+		if e.role != takes {
+			continue
+		}
+		c.taking |= e.bit
+		for _, x := range e.exits {
+			if c.code[x.pc].op == opDone {
+				c.final |= e.bit
+			}
+		}
+	}
+	c.led = c.leads()
+	c.prunes = make([]bool, len(c.code))
+	for pc, in := range c.code {
+		c.prunes[pc] = in.op == opTake && c.prunable(pc)
+		c.pruning = c.pruning || c.prunes[pc]
+	}
+	return nil
 }
 
 // sequence writes elements, one after the other.

@@ -36,7 +36,8 @@
 //
 // An event costs O(runs of its key that it can touch) plus a look at the key's other runs; if it touches none, O(1) and no
 // allocation. A relaxed loop of n events holds n runs a start, a loop or links with `any` 2^n: limits on starts and events
-// bound them. An aggregate costs O(1) an event, a count of different values O(log n), whatever the length of a loop. An
+// bound them. Where only one match of many can be let out (after_match past_last with conditions on the event alone) what
+// cannot win is not followed, and a loop of n events costs O(1) an event. An aggregate costs O(1) an event, a count of different values O(log n), whatever the length of a loop. An
 // absence at the start whose condition names the event to come costs O(events in its reach) a start. A start of a rule of
 // two steps takes under 300 bytes with its key, a key with nothing open none.
 //

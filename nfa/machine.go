@@ -183,11 +183,17 @@ func (m *Machine) Event(key []byte, ev *cep.Event, mask uint64) {
 		m.drop(r.oldest)
 		room = true
 	}
+	if p.led {
+		m.follow()
+	}
 	if r.hears&m.heard != 0 {
 		m.offer()
 	}
 	if m.heard&p.entry != 0 {
 		m.begin(room)
+	}
+	if p.led {
+		m.write()
 	}
 	if p.pattern.Newest {
 		m.keepNewest()
@@ -344,6 +350,13 @@ func (m *Machine) fire(d cep.Time) {
 // expire ends what is over for a start at the end of time d.
 func (m *Machine) expire(s *start, d cep.Time) {
 	p := m.program
+	if s.state&startParked != 0 {
+		if s.first.time.Add(p.pattern.Within) <= d {
+			s.state &^= startParked
+			m.changed = true
+		}
+		return
+	}
 	runs := s.runs()
 	w := 0
 	for i := range runs {

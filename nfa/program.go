@@ -38,14 +38,19 @@ type Program struct {
 	// those of the strict absences, without those of the events that may not happen, constant those of the steps whose
 	// first_seen or edge must be told of every event.
 	entry, around, lead, strict, without, constant uint64
-	least                                          []int    // by pc: the events that a run which comes there still takes at least
-	most                                           int      // no run lacks more events than that
-	layouts                                        []layout // by name: what is kept of the events it takes
-	prevLayout                                     layout
-	aggregated                                     uint64 // names that have aggregates
-	gaps                                           []cep.Duration
-	memories                                       []memoryKind
-	looksBack                                      bool // some memory keeps events together with the ones before them
+	least                                          []int // by pc: the events that a run which comes there still takes at least
+	most                                           int   // no run lacks more events than that
+	led                                            bool  // see lead.go
+	// taking has the bits of all elements that take events, final those of the ones behind which the rule may be complete.
+	taking, final uint64
+	prunes        []bool   // by pc of a take: see dominate.go
+	pruning       bool     // some of them
+	layouts       []layout // by name: what is kept of the events it takes
+	prevLayout    layout
+	aggregated    uint64 // names that have aggregates
+	gaps          []cep.Duration
+	memories      []memoryKind
+	looksBack     bool // some memory keeps events together with the ones before them
 }
 
 // maxElements leaves one bit of a word for alwaysHeard; names need a bit each in the mask of [Machine.Event].

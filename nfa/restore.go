@@ -112,11 +112,14 @@ func (r *restorer) key() *Runs {
 	for range r.count(3) {
 		r.node()
 	}
-	for range r.count(7) {
+	for range r.count(3) { // a parked one is that short
 		if s := r.start(); s != nil {
 			s.owner = runs
 			for _, t := range s.runs() {
 				runs.hears |= r.machine.program.hears(&t)
+			}
+			if s.state&startParked != 0 {
+				runs.hears |= r.machine.program.taking
 			}
 			runs.push(s)
 		}
@@ -143,7 +146,36 @@ func (r *restorer) key() *Runs {
 			}
 		}
 	}
+	if r.version > 1 {
+		r.log(runs)
+	}
 	return runs
+}
+
+func (r *restorer) log(runs *Runs) {
+	p := r.machine.program
+	n := r.count(6)
+	if n == 0 || !p.led {
+		r.check(n == 0, "a log of a program that has none")
+		return
+	}
+	first := p.code[p.entries[0].pc].element
+	for range n {
+		l := logged{node: r.seen(&p.layouts[first.Name])}
+		l.node.element, l.node.step = int16(first.index), int16(first.Name)
+		l.heard = r.uint()
+		for i := range p.elements {
+			e := &p.elements[i]
+			if !p.logs(e, l.heard) {
+				continue
+			}
+			if l.kept == nil {
+				l.kept = make([]*kept, len(p.layouts))
+			}
+			l.kept[e.Name] = r.keep(&p.layouts[e.Name])
+		}
+		runs.extra().log = append(runs.extra().log, l)
+	}
 }
 
 // ref reads the number of a node.
@@ -223,7 +255,7 @@ func (r *restorer) start() *start {
 		s.first = r.ref()
 	}
 	s.state = startState(r.byte())
-	r.check(s.state&^(startFull|startCompleted|startAwaited) == 0, "unknown state of a start")
+	r.check(s.state&^(startFull|startCompleted|startAwaited|startParked) == 0, "unknown state of a start")
 	awaited := s.state&startAwaited != 0
 	switch {
 	case awaited:

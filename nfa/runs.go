@@ -35,6 +35,7 @@ const (
 	startCompleted                        // a candidate completed
 	startPruned                           // after_match took it, or a limit, or a newer candidate
 	startAwaited                          // it began without an event (S4.4)
+	startParked                           // it is not followed, see lead.go
 )
 
 func (s *start) open() bool { return s.owner != nil }
@@ -49,7 +50,7 @@ func (s *start) runs() []run {
 	return nil
 }
 
-func (s *start) waits() bool { return s.alone || s.many != nil }
+func (s *start) waits() bool { return s.alone || s.many != nil || s.state&startParked != 0 }
 
 // setRuns makes the first n of its runs and the fresh ones the runs of s.
 func (s *start) setRuns(n int, fresh []run) {
@@ -98,6 +99,7 @@ type Runs struct {
 type rare struct {
 	held     []completion // emit: ordered; in the order in which they go out
 	memories []*memory    // by Program.memories; nil: nothing is remembered
+	log      []logged     // what parked starts may need, in order
 }
 
 func (r *Runs) empty() bool { return r.oldest == nil && r.rare == nil }
@@ -111,7 +113,7 @@ func (r *Runs) extra() *rare {
 
 // settleRare forgets rare where nothing is in it.
 func (r *Runs) settleRare() {
-	if r.rare == nil || len(r.rare.held) > 0 {
+	if r.rare == nil || len(r.rare.held) > 0 || len(r.rare.log) > 0 {
 		return
 	}
 	for _, m := range r.rare.memories {

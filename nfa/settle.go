@@ -35,6 +35,7 @@ func (m *Machine) settle(at cep.Moment) {
 		m.choose(at)
 	}
 	m.sweep(at)
+	m.runs.forget()
 	clear(m.done)
 	clear(m.expired)
 	for _, s := range m.ended {

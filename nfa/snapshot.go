@@ -16,7 +16,7 @@ import (
 //	body      = int now, int firstTime, counters, uint count, (string stream, string name)s, uint count, keys
 //	counters  = uint delivered, uint count, uint taken by name, uint opened, uint count, uint ended by reason,
 //	            uint matched, timeouts, refused, tooLong, errors, string lastError
-//	key       = string key, uint last, uint count, nodes, uint count, starts, uint count, held matches, memories
+//	key       = string key, uint last, uint count, nodes, uint count, starts, uint count, held matches, memories, log
 //	node      = uint up + 1, uint event, [event] if it is new, uint element, [kept] if it is the first of its event and name
 //	event     = int time and uint seq (since the event before it in the key), uint partition, int offset
 //	kept      = values by the slots of the name, [value of distinct], uint length of raw + 1, raw
@@ -29,6 +29,7 @@ import (
 //	            | condition that reads more than its event: uint count, (seen, bool, [seen before])s
 //	            | other edges: bool held | other absences: nothing
 //	seen      = event, kept
+//	log       = uint count, (seen, uint heard, for each other element heard: kept)s
 //
 // Deadlines, the table and aggregates follow from the rest and are rebuilt.
 const (
@@ -199,6 +200,30 @@ func (w *writer) key(r *Runs) {
 		w.out = appendBool(w.out, x != nil)
 		if x != nil {
 			w.memory(x, w.program.memories[kind].element)
+		}
+	}
+	w.log(r)
+}
+
+func (w *writer) log(r *Runs) {
+	if r.rare == nil || r.rare.log == nil {
+		w.out = appendUint(w.out, 0)
+		return
+	}
+	p := w.program
+	w.out = appendUint(w.out, uint64(len(r.rare.log)))
+	for i := range r.rare.log {
+		l := &r.rare.log[i]
+		w.seen(l.node, &p.layouts[l.node.step])
+		w.out = appendUint(w.out, l.heard)
+		for i := range p.elements {
+			if e := &p.elements[i]; p.logs(e, l.heard) {
+				var k *kept
+				if l.kept != nil {
+					k = l.kept[e.Name]
+				}
+				w.out = appendKept(w.out, k, &p.layouts[e.Name])
+			}
 		}
 	}
 }

@@ -95,39 +95,54 @@ func (m *Machine) offer() {
 		if s.state&startPruned != 0 {
 			continue
 		}
-		m.fresh = m.fresh[:0]
-		if p.repeats {
-			clear(m.same)
+		if s.state&startParked != 0 { // and so are all behind it
+			r.hears |= p.taking
+			break
 		}
-		runs := s.runs()
-		w := 0
-		for i := range runs {
-			t := &runs[i]
-			h := p.hears(t)
-			if h&m.heard != 0 {
-				if !m.step(s, t) {
-					continue
-				}
-				h = p.hears(t)
+		r.hears |= m.offerTo(s)
+	}
+}
+
+// offerTo shows the event to the runs of a start that listen, and returns what its runs hear then.
+func (m *Machine) offerTo(s *start) uint64 {
+	p := m.program
+	var hears uint64
+	m.fresh = m.fresh[:0]
+	if p.repeats {
+		clear(m.same)
+	}
+	runs := s.runs()
+	w := 0
+	for i := range runs {
+		t := &runs[i]
+		h := p.hears(t)
+		if h&m.heard != 0 {
+			if !m.step(s, t) {
+				continue
 			}
-			r.hears |= h
-			if w < i {
-				runs[w] = *t
-			}
-			w++
+			h = p.hears(t)
 		}
-		if w < len(runs) || len(m.fresh) > 0 {
-			for i := range m.fresh {
-				r.hears |= p.hears(&m.fresh[i])
-			}
-			s.setRuns(w, m.fresh)
-			m.changed = m.changed || !s.waits()
+		hears |= h
+		if w < i {
+			runs[w] = *t
 		}
-		if m.narrowed {
-			m.narrowed = false
-			m.merge(s)
+		w++
+	}
+	if w < len(runs) || len(m.fresh) > 0 {
+		for i := range m.fresh {
+			hears |= p.hears(&m.fresh[i])
+		}
+		s.setRuns(w, m.fresh)
+		m.changed = m.changed || !s.waits()
+		if p.pruning && len(m.fresh) > 0 {
+			m.dominate(s)
 		}
 	}
+	if m.narrowed {
+		m.narrowed = false
+		m.merge(s)
+	}
+	return hears
 }
 
 // merge leaves one of the runs of a start that have become equal.
@@ -527,6 +542,11 @@ func (m *Machine) begin(room bool) {
 		if s.first == nil {
 			s.first = n
 		}
+		if m.parks() {
+			s.state |= startParked
+			m.counters.Taken[e.Name]++
+			continue
+		}
 		t := run{pc: int16(x.pc), n: 1, frame: x.frame}
 		m.take(s, e, &t, n, 0)
 	}
@@ -534,7 +554,7 @@ func (m *Machine) begin(room bool) {
 		return
 	}
 	m.counters.Opened++
-	if len(m.fresh) == 0 {
+	if len(m.fresh) == 0 && s.state&startParked == 0 {
 		s.owner = nil
 		m.ended = append(m.ended, s)
 		reason := EndKilled // too long
@@ -554,6 +574,9 @@ func (m *Machine) begin(room bool) {
 func (m *Machine) keepStart(s *start) {
 	for i := range m.fresh {
 		m.runs.hears |= m.program.hears(&m.fresh[i])
+	}
+	if s.state&startParked != 0 {
+		m.runs.hears |= m.program.taking
 	}
 	s.setRuns(0, m.fresh)
 	m.runs.push(s)
