@@ -1,6 +1,7 @@
 package alert
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/cepd/cepd/cep"
@@ -199,4 +200,43 @@ func (m *Maker) after(o *openAlert, kind cep.AlertKind, moment cep.Moment) *cep.
 	a.Suppressed = 0
 	m.counters.Alerts++
 	return &a
+}
+
+// Adopt takes over what another Maker of the rule remembers: its counters, its spans of suppression if the rule suppresses
+// as it did, and its open alerts. Those end, and are returned, if the rule no longer says when they do.
+func (m *Maker) Adopt(old *Maker, now cep.Moment) []Out {
+	m.counters = old.counters
+	if m.plan.Suppress != nil && old.plan.Suppress != nil && m.plan.Suppress.equal(old.plan.Suppress) {
+		m.spans.open, m.spans.ends, m.spans.head = old.spans.open, old.spans.ends, old.spans.head
+	}
+	f := &m.following
+	if f.by == nil {
+		return old.EndAll(now, nil)
+	}
+	list := make([]*openAlert, 0, len(old.following.open))
+	for key, o := range old.following.open {
+		f.open[key] = o
+		list = append(list, o)
+		if old.plan.Follow.Repeat != f.by.Repeat { // the first one behind now
+			o.remind = cep.AfterAll
+			if d := f.by.Repeat; d > 0 {
+				n := max(now.Time.Sub(o.since.Time), 0)/d + 1
+				o.remind = o.since.Time.Add(n * d)
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b *openAlert) int { return cmp.Or(cmp.Compare(a.last, b.last), cmp.Compare(a.key, b.key)) })
+	for _, o := range list {
+		if f.by.Quiet > 0 {
+			o.last = max(o.last, now.Time.Add(-f.by.Quiet)) // nothing ends before now
+			f.quiet.push(o.last.Add(f.by.Quiet), o)
+		}
+	}
+	slices.SortFunc(list, func(a, b *openAlert) int { return cmp.Or(cmp.Compare(a.remind, b.remind), cmp.Compare(a.key, b.key)) })
+	for _, o := range list {
+		if o.remind != cep.AfterAll {
+			f.remind.push(o.remind, o)
+		}
+	}
+	return nil
 }

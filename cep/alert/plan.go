@@ -1,6 +1,7 @@
 package alert
 
 import (
+	"slices"
 	"time"
 
 	"github.com/cepd/cepd/cep"
@@ -73,6 +74,11 @@ type Suppress struct {
 	By  []SuppressBy
 	For time.Duration
 	Max int
+}
+
+// equal reports whether two rules suppress in the same way, so that spans of one are spans of the other.
+func (s *Suppress) equal(t *Suppress) bool {
+	return s.For == t.For && s.Max == t.Max && slices.Equal(s.By, t.By)
 }
 
 // SuppressBy is one value that suppressed alerts have in common: the field with index Field, or the part Key of the key

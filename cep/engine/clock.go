@@ -33,8 +33,9 @@ type clock struct {
 	// alerts is the number of alerts that came to be read.
 	alerts uint64
 	// released is the watermark up to which everything has been released, first the first time of the rules; AfterAll
-	// before it is known.
+	// before it is known. started says that the rules have been told.
 	released, first cep.Time
+	started         bool
 	// deadlines are those of the rules, by place: next to each other, because all are looked at in each release.
 	deadlines []cep.Time
 	active    []*running // rules that saw an event in this release
@@ -44,10 +45,9 @@ type clock struct {
 	places     []place
 	firstPlace uint64
 	merged     bool
-	// emit is handed the alerts; where they are merged they wait in out instead, from outHead, in order.
-	emit    func(*cep.Alert)
-	out     []outgoing
-	outHead int
+	// emit is handed the alerts; where they are merged they wait in out instead.
+	emit func(*cep.Alert)
+	out  outQueue
 }
 
 // made is an alert of a release, before it has found its place among those of other rules.
@@ -128,7 +128,7 @@ func (k *clock) release(w cep.Time) {
 	if w <= k.released {
 		return
 	}
-	k.start(w)
+	k.findFirst(w)
 	for {
 		upTo, n := w, 0
 		var last cep.Time
@@ -139,9 +139,15 @@ func (k *clock) release(w cep.Time) {
 			}
 			k.buffer.pop()
 			last = e.ev.Time
+			if !k.started && last >= k.first {
+				k.start()
+			}
 			n++
 			k.event(e)
 			k.give(e)
+		}
+		if !k.started && upTo >= k.first && k.first != cep.AfterAll {
+			k.start()
 		}
 		k.settle(upTo)
 		if upTo == w {
@@ -151,10 +157,9 @@ func (k *clock) release(w cep.Time) {
 	}
 }
 
-// start tells rules their first time once it is known: that of the first event of each stream, the latest of them; alerts
-// are there from the first time of the rules that they come from. Before the last of them is known no event is above it, so
-// nothing is lost by telling late.
-func (k *clock) start(w cep.Time) {
+// findFirst finds the first time of the rules, once it is known: that of the first event of each stream, the latest of them;
+// alerts are there from the first time of the rules that they come from.
+func (k *clock) findFirst(w cep.Time) {
 	if k.first != cep.AfterAll {
 		return
 	}
@@ -165,12 +170,27 @@ func (k *clock) start(w cep.Time) {
 	for _, b := range k.below {
 		first = max(first, b.first)
 	}
-	if first > w || first == cep.AfterAll {
-		return
+	if first <= w {
+		k.first = first
 	}
-	k.first = first
+}
+
+// start begins the rules at their first time, before any event of it. What came before lies below it in any case.
+func (k *clock) start() {
+	k.started = true
 	for _, r := range k.rules {
-		r.machine.SetFirstTime(first)
+		if !r.started {
+			r.start(k.first)
+			k.activate(r)
+		}
+	}
+}
+
+// activate notes that the rule has to be looked at in this release.
+func (k *clock) activate(r *running) {
+	if !r.active {
+		r.active = true
+		k.active = append(k.active, r)
 	}
 }
 
@@ -190,10 +210,7 @@ func (k *clock) event(e *entry) {
 			continue
 		}
 		r.event(e, &e.routes[i])
-		if !r.active {
-			r.active = true
-			k.active = append(k.active, r)
-		}
+		k.activate(r)
 	}
 }
 
@@ -237,7 +254,7 @@ func (k *clock) send() {
 	for i := range k.made {
 		m := &k.made[i]
 		if k.merged {
-			k.out = append(k.out, outgoing{m.Alert, k.orderOf(m)})
+			k.out.push(outgoing{m.Alert, k.orderOf(m)})
 			continue
 		}
 		k.emit(m.Alert)
@@ -261,14 +278,23 @@ func (k *clock) feed() {
 	for i := range k.fed {
 		m := &k.fed[i]
 		at := k.orderOf(m)
-		ev := m.rule.feed.event(m.Alert)
-		for _, up := range m.rule.feed.readers {
-			up.alerts++
-			if e := up.route(&ev); e != nil {
-				up.take(e, &ev, place{origin: &at}, up.alerts, ev.Values, true)
-			}
-		}
+		k.deliver(m.rule.feed, m.Alert, &at)
 	}
 	clear(k.fed)
 	k.fed = k.fed[:0]
+}
+
+// deliver gives an alert to the rules that read it.
+func (k *clock) deliver(f *feed, a *cep.Alert, at *order) {
+	ev := f.event(a)
+	for _, up := range f.readers {
+		if a.Time <= up.released {
+			continue
+		}
+		up.alerts++
+		if e := up.route(&ev); e != nil {
+			e.alert = a
+			up.take(e, &ev, place{origin: at}, up.alerts, ev.Values, true)
+		}
+	}
 }

@@ -47,6 +47,10 @@ type Core struct {
 	arrivals   uint64
 	wanted     []wanted // scratch of admit
 	waiting    int      // events since the last release
+	// left are alerts that a Core before this one had not handed out. rereading is the number of partitions that have not
+	// been read again as far as it had: until then nothing is released.
+	left      outQueue
+	rereading int
 }
 
 // New returns a Core that runs the enabled rules of the set. A rule that reads a stream which is not in the list is not
@@ -216,7 +220,7 @@ func (c *Core) partition(id *cep.Partition) *partition {
 			return nil
 		}
 		s.refresh()
-		p = &partition{id: id, stream: s, highest: cep.BeforeAll, watermark: s.floor}
+		p = &partition{id: id, stream: s, highest: cep.BeforeAll, watermark: s.floor, readTo: -1, settled: -1, again: -1, believed: -1}
 		s.partitions = append(s.partitions, p)
 		c.partitions[id] = p
 	}
@@ -249,15 +253,22 @@ func (c *Core) Push(from *cep.Partition, ev *cep.Event, keep Keeper) {
 		}
 	}
 	s := p.stream
-	s.summary.Events++
-	if p.idle || p.ended {
-		s.refresh()
-		p.idle, p.ended = false, false
+	p.note(ev.Position.Offset, ev.Time)
+	if ev.Position.Offset > p.again {
+		s.summary.Events++
+		if p.idle || p.ended {
+			s.refresh()
+			p.idle, p.ended = false, false
+		}
 	}
-	if len(p.doubted) > 0 || p.suspicious(ev.Time) {
+	if ev.Position.Offset > p.believed && (len(p.doubted) > 0 || p.suspicious(ev.Time)) {
 		c.doubt(p, ev, keep)
 	} else {
 		c.admit(p, ev, keep)
+	}
+	if p.rereading && p.readTo >= p.again {
+		p.rereading = false
+		c.rereading--
 	}
 	if c.waiting++; c.waiting >= c.options.Batch {
 		c.Release()
@@ -307,6 +318,8 @@ func (c *Core) decide(p *partition, final bool) {
 		n++
 		if v == future {
 			p.stream.summary.Future++
+			p.settled = e.ev.Position.Offset
+			p.refused = append(p.refused, e.ev.Position.Offset)
 			continue
 		}
 		c.admit(p, &e.ev, nil)
@@ -320,24 +333,36 @@ func (c *Core) decide(p *partition, final bool) {
 
 // admit judges an event by its partition's clock and puts it in order where a rule may want it.
 func (c *Core) admit(p *partition, ev *cep.Event, keep Keeper) {
-	s, t := p.stream, ev.Time
+	s, t, again := p.stream, ev.Time, ev.Position.Offset <= p.believed
+	p.settled = ev.Position.Offset
+	if again && slices.Contains(p.refused, ev.Position.Offset) {
+		return
+	}
 	if t < p.highest {
 		s.summary.Behind = max(s.summary.Behind, p.highest.Sub(t))
 	}
 	switch {
 	case t <= p.watermark:
-		s.summary.Late++
+		if !again {
+			s.summary.Late++
+		}
 		return
-	case t <= s.released:
+	case !again && t <= s.released:
 		s.summary.Returned++
+		p.refused = append(p.refused, ev.Position.Offset)
 		return
 	}
 	p.see(t)
 	s.highest, s.first = max(s.highest, t), min(s.first, t)
-	s.summary.Taken++
+	if !again {
+		s.summary.Taken++
+	}
 
 	c.wanted = c.wanted[:0]
 	for _, k := range s.clocks {
+		if t <= k.released { // read again
+			continue
+		}
 		if e := k.route(ev); e != nil {
 			c.wanted = append(c.wanted, wanted{k, e})
 		}
@@ -447,6 +472,7 @@ func (c *Core) Advance(t cep.Time) {
 // Finish ends the input. Everything is released, and time stands at the highest seen in any stream, or goes on from there
 // by advance; [ToEnd] takes it behind every deadline.
 func (c *Core) Finish(advance cep.Duration) {
+	c.rereading = 0
 	for _, s := range c.streams {
 		for _, p := range s.partitions {
 			c.decide(p, true)
@@ -476,6 +502,9 @@ func (c *Core) Finish(advance cep.Duration) {
 // Release lets out what the watermarks allow. Push does so once a batch by itself.
 func (c *Core) Release() {
 	c.waiting = 0
+	if c.rereading > 0 {
+		return
+	}
 	for _, s := range c.streams {
 		s.refresh()
 	}

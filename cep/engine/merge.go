@@ -43,6 +43,23 @@ type outgoing struct {
 	order order
 }
 
+// outQueue holds alerts in order until they go out.
+type outQueue struct {
+	list []outgoing
+	head int
+}
+
+func (q *outQueue) push(o outgoing) {
+	if q.head > len(q.list)/2 {
+		n := copy(q.list, q.list[q.head:])
+		clear(q.list[n:])
+		q.list, q.head = q.list[:n], 0
+	}
+	q.list = append(q.list, o)
+}
+
+func (q *outQueue) rest() []outgoing { return q.list[q.head:] }
+
 // emit hands out the alerts that every clock has passed.
 func (c *Core) emit() {
 	bound := cep.AfterAll
@@ -50,27 +67,18 @@ func (c *Core) emit() {
 		bound = min(bound, k.released)
 	}
 	for {
-		var least *clock
+		least := &c.left
 		for _, k := range c.clocks {
-			if k.outHead < len(k.out) && (least == nil || k.out[k.outHead].order.compare(&least.out[least.outHead].order) < 0) {
-				least = k
+			if q := &k.out; len(q.rest()) > 0 && (len(least.rest()) == 0 || q.rest()[0].order.compare(&least.rest()[0].order) < 0) {
+				least = q
 			}
 		}
-		if least == nil || least.out[least.outHead].order.time > bound {
-			break
+		if len(least.rest()) == 0 || least.rest()[0].order.time > bound {
+			return
 		}
-		c.alert(least.out[least.outHead].alert)
-		least.out[least.outHead] = outgoing{}
-		least.outHead++
-	}
-	for _, k := range c.clocks {
-		switch {
-		case k.outHead == len(k.out):
-			k.out, k.outHead = k.out[:0], 0
-		case k.outHead > len(k.out)/2:
-			n := copy(k.out, k.out[k.outHead:])
-			clear(k.out[n:])
-			k.out, k.outHead = k.out[:n], 0
-		}
+		a := least.rest()[0].alert
+		least.list[least.head] = outgoing{}
+		least.head++
+		c.alert(a)
 	}
 }

@@ -14,6 +14,8 @@ type entry struct {
 	arrival uint64
 	// shared says that ev.Values belongs to several entries, one for each clock.
 	shared bool
+	// alert is what the event is made of, where it is one.
+	alert *cep.Alert
 	// routes are the rules and keys that the event belongs to; keys holds their keys.
 	routes []route
 	keys   []byte

@@ -20,8 +20,11 @@ type running struct {
 	maker   *alert.Maker
 	// feed makes events of its alerts; nil where no rule reads them.
 	feed *feed
-	// active says that the rule saw an event in this release.
-	active bool
+	// active says that the rule saw an event in this release, started that it knows its first time.
+	active, started bool
+	// after is the time up to which the rule has seen everything, or from which on it exists: what lies at or below it and
+	// is read again is not for it.
+	after cep.Time
 	// over are the events of this release that end open alerts, in order.
 	over []resolution
 	// disabled says why the rule no longer runs, "" while it does; until is how far its time may still go, and mute that it
@@ -45,14 +48,27 @@ func newRunning(r *rules.Rule, rank int, memo *nfa.Memo) *running {
 		machine: nfa.NewMachine(r.Program, memo),
 		maker:   alert.NewMaker(planOf(r)),
 		until:   cep.AfterAll,
+		after:   cep.BeforeAll,
 	}
 	// Until its first time is known nothing lies above it.
 	x.machine.SetFirstTime(cep.AfterAll)
 	return x
 }
 
+// start tells the rule its first time, and lets the keys wait that count as present from then on.
+func (r *running) start(first cep.Time) {
+	r.started = true
+	r.machine.SetFirstTime(first)
+	for _, key := range r.rule.Keys {
+		r.machine.Await([]byte(key), first)
+	}
+}
+
 // route adds the keys that an event belongs to.
 func (r *running) route(ev *cep.Event, e *entry) {
+	if ev.Time <= r.after {
+		return
+	}
 	n := len(e.routes)
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -198,8 +214,13 @@ func planOf(r *rules.Rule) *alert.Plan {
 	for i, name := range r.Names {
 		p.Steps[i].Name = name
 	}
-	for i := range r.Elements {
-		p.Steps[r.Elements[i].Name].Absent = r.Elements[i].Absent
+	for i := range p.Steps {
+		p.Steps[i].Absent = true // until a step of that name turns up: a hold is a step and an absence of one name
+	}
+	for _, e := range r.Leaves() {
+		if !e.Absent {
+			p.Steps[e.Name].Absent = false
+		}
 	}
 	for _, f := range r.Alert.Fields {
 		p.Fields = append(p.Fields, alert.Field{Name: f.Name, Eval: f.Expr.Eval})

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"slices"
+
 	"github.com/cepd/cepd/cep"
 )
 
@@ -47,6 +49,62 @@ type partition struct {
 	doubted []*entry
 	// carried are partitions whose events came inside this one: a recording keeps the positions it was made from.
 	carried []*partition
+	// marks are places to read again from: what lies before the first has all been released.
+	marks []mark
+	// readTo is the highest offset read, settled that of the last event that was judged. again and believed are those of the
+	// Core before: what is read again is not counted, or judged, a second time; -1: none. refused are events that came back
+	// too late or from the future, as far as they may be read again.
+	readTo, settled int64
+	again, believed int64
+	refused         []int64
+	// rereading says that the partition has not reached again yet.
+	rereading bool
+}
+
+// mark is a place in a partition, with its clock there.
+type mark struct {
+	offset             int64
+	highest, watermark cep.Time
+	// newest is the highest time behind the mark and before the next one, events the number of events there.
+	newest cep.Time
+	events int
+}
+
+// markEvery is the number of events between two marks: so many are read again at most beside those that wait.
+const markEvery = 256
+
+// note remembers an event that is about to be judged; offsets do not go back.
+func (p *partition) note(offset int64, t cep.Time) {
+	n := len(p.marks)
+	// A doubted event has not been judged, so the clock at the events behind it is not known yet.
+	if n == 0 || p.marks[n-1].events >= markEvery && len(p.doubted) == 0 {
+		p.forget()
+		p.marks = append(p.marks, mark{offset: offset, highest: p.highest, watermark: p.watermark, newest: cep.BeforeAll})
+		n = len(p.marks)
+	}
+	m := &p.marks[n-1]
+	m.newest = max(m.newest, t)
+	m.events++
+	p.readTo = max(p.readTo, offset)
+}
+
+// forget drops marks behind which everything has been released by all clocks of the stream, but for the last.
+func (p *partition) forget() {
+	released := p.stream.released
+	for _, k := range p.stream.clocks {
+		released = min(released, k.released)
+	}
+	n := 0
+	for n < len(p.marks)-1 && p.marks[n].newest <= released {
+		n++
+	}
+	if n > 0 {
+		p.marks = append(p.marks[:0], p.marks[n:]...)
+	}
+	if len(p.refused) > 0 && len(p.marks) > 0 {
+		first := p.marks[0].offset
+		p.refused = slices.DeleteFunc(p.refused, func(o int64) bool { return o < first })
+	}
 }
 
 // holds reports whether the partition keeps the stream's watermark back.

@@ -1,0 +1,202 @@
+package engine_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/cepd/cepd/cep"
+	"github.com/cepd/cepd/cep/engine"
+	"github.com/cepd/cepd/patterns"
+	"github.com/cepd/cepd/rules"
+)
+
+// source remembers what was read, as a source can that is read again.
+type replayable struct {
+	*bench
+	set     *rules.Set
+	streams []engine.Stream
+	options engine.Options
+	read    map[*cep.Partition][]input
+}
+
+func newReplayable(t fataler, set *rules.Set, batch int, streams ...engine.Stream) *replayable {
+	r := &replayable{set: set, streams: streams, read: map[*cep.Partition][]input{}}
+	r.bench = newBench(t, set, batch, streams...)
+	r.options = engine.Options{Batch: batch, Alert: func(a *cep.Alert) { r.alerts = append(r.alerts, line(a)) }}
+	return r
+}
+
+func (r *replayable) take(list ...input) {
+	for _, in := range list {
+		r.read[in.partition] = append(r.read[in.partition], in)
+		r.push(in)
+	}
+}
+
+// goOn leaves the Core, and goes on with a set in another one.
+func (r *replayable) goOn(t fataler, set *rules.Set) []engine.Change {
+	state, err := r.Leave()
+	if err != nil {
+		t.Fatal(err)
+	}
+	core, changes, err := engine.Resume(set, r.streams, r.options, state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Core = core
+	for _, p := range []*cep.Partition{auth0, auth1, web0} {
+		core.Open(p)
+		from := core.From(p)
+		for _, in := range r.read[p] {
+			if in.offset >= from {
+				r.push(in)
+			}
+		}
+	}
+	return changes
+}
+
+// layeredRules are rules of all kinds: two streams, order alone, absences, open alerts, suppression, alerts of alerts.
+func layeredRules() *rules.Set {
+	list := metamorphicRules()
+	resolved(list[0], "web", "c", 6, 2, patterns.OpenNew)
+	resolved(list[3], "auth", "x", 0, 5, patterns.OpenUpdate)
+	list[2].Alert.Suppress = &patterns.Suppress{By: []patterns.SuppressBy{{Field: -1}}, For: 9, Max: 1}
+	return setOf(append(list,
+		over(rule("up-alerts", 40, element{from: "alerts", kind: "auth-seq"}, element{from: "alerts", kind: "web-absent"}), 1, "auth-seq", "web-absent"),
+		over(rule("up-mixed", 40, element{from: "alerts", kind: "both-seq"}, element{from: "web", kind: "c"}), 1, "both-seq"),
+		over(rule("up-silent", 0, element{from: "alerts", kind: "up-alerts"}, element{from: "alerts", kind: "up-mixed", absent: true, lasts: 9}), 2, "up-alerts", "up-mixed"),
+	)...)
+}
+
+// A restart, at any moment and as often as one likes, changes neither the alerts nor what was counted.
+func TestRestartChangesNothing(t *testing.T) {
+	again := 0
+	rapid.Check(t, func(t *rapid.T) {
+		all := drawPartitions(t)
+		streams := slices.Clone(metamorphicStreams)
+		streams[0].MaxAhead = rapid.SampledFrom([]cep.Duration{0, 5}).Draw(t, "max ahead")
+		var arrival []int
+		for i, list := range all {
+			for range list {
+				arrival = append(arrival, i)
+			}
+		}
+		arrival = rapid.Permutation(arrival).Draw(t, "arrival")
+		batch := rapid.SampledFrom([]int{1, 3, 10, 1000}).Draw(t, "batch")
+		idle, idleAt := rapid.IntRange(0, 2).Draw(t, "idle"), rapid.IntRange(0, 60).Draw(t, "idle at")
+		play := func(restart func(i int) bool) *replayable {
+			r := newReplayable(t, layeredRules(), batch, streams...)
+			parts := []*cep.Partition{auth0, auth1, web0}
+			for _, p := range parts {
+				r.Open(p)
+			}
+			rest := slices.Clone(all)
+			for n, i := range arrival {
+				if restart(n) {
+					r.goOn(t, layeredRules())
+					again++
+				}
+				r.take(rest[i][0])
+				rest[i] = rest[i][1:]
+				if n == idleAt {
+					r.Idle(parts[idle])
+				}
+			}
+			if restart(len(arrival)) {
+				r.goOn(t, layeredRules())
+			}
+			r.Finish(3)
+			return r
+		}
+		want := play(func(int) bool { return false })
+		points := rapid.SliceOfN(rapid.IntRange(0, len(arrival)), 1, 4).Draw(t, "restarts")
+		got := play(func(i int) bool { return slices.Contains(points, i) })
+		if diff := cmp.Diff(want.alerts, got.alerts); diff != "" {
+			t.Fatalf("restarted before %v (-through +restarted):\n%s", points, diff)
+		}
+		w, g := want.Summary(), got.Summary()
+		if diff := cmp.Diff(w.Streams, g.Streams); diff != "" {
+			t.Fatalf("restarted before %v: %s", points, diff)
+		}
+		for i := range w.Rules {
+			if w.Rules[i].Matched != g.Rules[i].Matched || w.Rules[i].Alerts != g.Rules[i].Alerts || w.Rules[i].Open != g.Rules[i].Open {
+				t.Fatalf("restarted before %v: %+v, want %+v", points, g.Rules[i], w.Rules[i])
+			}
+		}
+	})
+	if again == 0 {
+		t.Error("nothing was restarted")
+	}
+}
+
+// S10: a rule whose meaning stays keeps its open starts, a changed or new one sees what lies above the swap, open alerts of
+// a deleted one end.
+func TestSwap(t *testing.T) {
+	seq := func(id, fingerprint, b string) *patterns.Rule {
+		r := rule(id, 1000, element{from: "auth", kind: "a"}, element{from: "auth", kind: b})
+		r.Fingerprint = fingerprint
+		return r
+	}
+	kept, changed := seq("kept", "1", "b"), seq("changed", "2", "b")
+	deleted := resolved(rule("deleted", 0, element{from: "auth", kind: "a"}), "auth", "never", 0, 0, patterns.OpenCount)
+	r := newReplayable(t, setOf(kept, changed, deleted), 1, engine.Stream{Name: "auth", Lateness: 5}, engine.Stream{Name: "web"})
+	r.take(number([]input{ev(auth0, 1, "a", "u"), ev(auth0, 10, "other", "u"), ev(auth0, 7, "a", "v"), ev(auth0, 8, "c", "u")})...)
+	wantAlerts(t, r.bench, "deleted 1 u a=auth/0/0@1")
+
+	added := seq("added", "3", "c")
+	kept = seq("kept", "1", "b")
+	kept.Exceptions = []patterns.Exception{{Name: "not v", Where: kindIs("never"), Expires: cep.AfterAll}}
+	changes := r.goOn(t, setOf(kept, seq("changed", "4", "c"), added))
+	want := []engine.Change{
+		{Rule: "added", Kind: engine.RuleAdded},
+		{Rule: "changed", Kind: engine.RuleChanged, Starts: 1},
+		{Rule: "deleted", Kind: engine.RuleDeleted},
+		{Rule: "kept", Kind: engine.RuleKept, Starts: 1},
+	}
+	if diff := cmp.Diff(want, changes); diff != "" {
+		t.Error(diff)
+	}
+	wantAlerts(t, r.bench, "deleted 1 u a=auth/0/0@1", "deleted 4 by time u resolved")
+	// Above the watermark of the swap, 4, lie a@7 of v and c@8 of u: the new rules see them, and not a@1 of u.
+	r.take(input{partition: auth0, time: 9, offset: 4, values: ev(auth0, 9, "c", "v").values}, input{partition: auth0, time: 9, offset: 5, values: ev(auth0, 9, "b", "u").values})
+	r.Finish(0)
+	wantAlerts(t, r.bench, "deleted 1 u a=auth/0/0@1", "deleted 4 by time u resolved",
+		"added 9 v a=auth/0/2@7 c=auth/0/4@9", "changed 9 v a=auth/0/2@7 c=auth/0/4@9", "kept 9 u a=auth/0/0@1 b=auth/0/5@9")
+	if s := r.Summary().Streams[0]; s.Events != 6 || s.Late != 0 || s.Taken != 6 {
+		t.Errorf("stream %+v", s)
+	}
+}
+
+// An absence at the start knows what lies above the swap only: its first time is the swap.
+func TestFirstTimeIsTheSwap(t *testing.T) {
+	absent := func(fingerprint string) *patterns.Rule {
+		r := rule("r", 0, element{from: "auth", kind: "a", absent: true, lasts: 10}, element{from: "auth", kind: "b"})
+		r.Fingerprint = fingerprint
+		return r
+	}
+	for fingerprint, want := range map[string][]string{
+		"same": {"r 15 u b=auth/0/1@15", "r 24 u b=auth/0/3@24", "r 25 u b=auth/0/4@25"},
+		"new":  {"r 15 u b=auth/0/1@15", "r 25 u b=auth/0/4@25"},
+	} {
+		r := newReplayable(t, setOf(absent("same")), 1, engine.Stream{Name: "auth"})
+		r.take(number([]input{ev(auth0, 0, "x", "u"), ev(auth0, 15, "b", "u"), ev(auth0, 16, "x", "u")})...)
+		r.goOn(t, setOf(absent(fingerprint))) // at 15
+		r.take(input{partition: auth0, time: 24, offset: 3, values: ev(auth0, 0, "b", "u").values}, input{partition: auth0, time: 25, offset: 4, values: ev(auth0, 0, "b", "u").values})
+		r.Finish(0)
+		wantAlerts(t, r.bench, want...)
+	}
+}
+
+func TestLeaveInsideARecording(t *testing.T) {
+	b := newBench(t, setOf(rule("r", 10, element{from: "auth", kind: "a"})), 1, engine.Stream{Name: "auth"})
+	e := ev(auth0, 1, "a", "u")
+	b.Push(auth1, b.lend(e), b)
+	if _, err := b.Leave(); err == nil || !strings.Contains(err.Error(), "recording") {
+		t.Errorf("error %v", err)
+	}
+}
