@@ -33,11 +33,20 @@ func (c *compiler) compile() error {
 	if p.Target < 0 || p.Target >= max(len(p.Names), 1) {
 		return fmt.Errorf("unknown target %d of after_match", p.Target)
 	}
-	// Instructions point into the elements, so these must not move.
-	c.elements = make([]element, 0, maxElements)
 	for _, n := range p.Names {
 		c.layouts = append(c.layouts, newLayout(n.Keep))
 	}
+	if p.Rows != nil {
+		if p.PrevReach == 0 {
+			p.PrevReach = 24 * cep.Duration(cep.Hour)
+		}
+		c.flat = false
+		rows, err := compileRows(p)
+		c.rows = rows
+		return err
+	}
+	// Instructions point into the elements, so these must not move.
+	c.elements = make([]element, 0, maxElements)
 	if err := c.sequence(p.Elements, nil); err != nil {
 		return err
 	}

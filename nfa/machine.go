@@ -27,6 +27,7 @@ type Machine struct {
 	out       []cep.Match
 	handed    []cep.Match // what the last call of Matches returned
 	furthest  *furthest   // nil: nobody asks
+	rows      *rowMachine // of a row pattern, which runs in its own way
 
 	// What follows is scratch space of one event, or of one moment of one key.
 
@@ -92,6 +93,9 @@ func NewMachine(p *Program, memo *Memo) *Machine {
 		}
 		m.memo, m.ownMemo = NewMemo(ids), true
 	}
+	if p.rows != nil {
+		m.rows = newRowMachine(m)
+	}
 	for _, gap := range p.gaps {
 		m.queues = append(m.queues, queue{gap: gap})
 	}
@@ -114,7 +118,12 @@ func (m *Machine) FirstTime() cep.Time { return m.firstTime }
 func (m *Machine) Counters() *Counters { return &m.counters }
 
 // Keys is the number of keys that have state.
-func (m *Machine) Keys() int { return m.keys.count }
+func (m *Machine) Keys() int {
+	if m.rows != nil {
+		return len(m.rows.keys)
+	}
+	return m.keys.count
+}
 
 // OpenStarts is the number of open starts of all keys.
 func (m *Machine) OpenStarts() int { return m.open }
@@ -144,6 +153,10 @@ func (m *Machine) Matches() []cep.Match {
 func (m *Machine) Event(key []byte, ev *cep.Event, mask uint64) {
 	invariant.Check(ev.Time > m.now, "event at %v, watermark %v", ev.Time, m.now)
 	m.Advance(ev.Time - 1)
+	if m.rows != nil {
+		m.rows.look(key, ev, mask)
+		return
+	}
 	p := m.program
 	m.counters.Delivered++
 	m.event, m.heard, m.kept = ev, alwaysHeard, 0
@@ -278,6 +291,11 @@ func (m *Machine) Advance(w cep.Time) {
 	if w <= m.now {
 		return
 	}
+	if m.rows != nil {
+		m.rows.advance(w)
+		m.now = w
+		return
+	}
 	for {
 		d := m.nextDue()
 		if d > w || d == cep.AfterAll {
@@ -292,6 +310,9 @@ func (m *Machine) Advance(w cep.Time) {
 // NextDeadline is a time below which no [Machine.Advance] changes anything; [cep.AfterAll]: none does. It may be too early,
 // where what waited for the deadline has ended in another way.
 func (m *Machine) NextDeadline() cep.Time {
+	if m.rows != nil {
+		return m.rows.deadline()
+	}
 	d := m.nextDue()
 	for i, l := range m.memories {
 		if l.oldest != nil {

@@ -157,6 +157,10 @@ type Pattern struct {
 	Rule     string
 	Names    []Name
 	Elements []Element
+	// Rows is a row pattern (S6). Elements are then its steps, one leaf for each name; what ties them is in Rows.
+	Rows *Row
+	// RowsLookBack says that some condition of a row pattern reads what was taken.
+	RowsLookBack bool
 	// Within is the window from the first to the last taken event, inclusive; 0: none.
 	Within cep.Duration
 	After  AfterMatch

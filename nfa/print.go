@@ -12,6 +12,10 @@ import (
 func (p *Program) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "program %s%s\n", p.pattern.Rule, p.pattern.words())
+	if p.rows != nil {
+		p.rows.print(&b, &p.pattern)
+		return b.String()
+	}
 	for pc, in := range p.code {
 		fmt.Fprintf(&b, "%3d  ", pc)
 		switch e := in.element; in.op {

@@ -29,6 +29,7 @@ type Program struct {
 	wholes   []*element // composites: what has a slot in the groups of a run
 	bars     []bar
 	flat     bool
+	rows     *rowProgram // of a row pattern, which uses nothing of what follows but the layouts
 	// repeats: the same assignment may be reached in two ways.
 	repeats bool
 	// entries are the ways to the first event. Their absences are those at the start.
@@ -283,6 +284,9 @@ type Facts struct {
 
 // Facts returns the facts of the program.
 func (p *Program) Facts() Facts {
+	if p.rows != nil {
+		return Facts{Strict: true, Prev: p.pattern.UsesPrev, OpenEnd: true, Timed: p.pattern.Within > 0}
+	}
 	f := Facts{
 		Flat: p.flat, Unary: true, Single: true, Prev: p.pattern.UsesPrev, Timed: p.pattern.Within > 0,
 		Strict: p.strict != 0 || p.without != 0, AbsentAtStart: p.lead != 0,

@@ -57,6 +57,10 @@ func (r *restorer) body(intern func(stream, partition string) *cep.Partition) {
 	m := r.machine
 	m.now, m.firstTime = cep.Time(r.int()), cep.Time(r.int())
 	r.counters(&m.counters)
+	if m.rows != nil {
+		r.rows(intern)
+		return
+	}
 	for range r.count(2) {
 		r.partitions = append(r.partitions, intern(r.string(), r.string()))
 	}

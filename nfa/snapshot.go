@@ -52,6 +52,10 @@ func (m *Machine) AppendSnapshot(dst []byte) []byte {
 	dst = appendInt(dst, int64(m.now))
 	dst = appendInt(dst, int64(m.firstTime))
 	dst = m.counters.append(dst)
+	if m.rows != nil {
+		dst = m.rows.append(dst)
+		return binary.BigEndian.AppendUint32(dst, crc32.Checksum(dst[begin:], castagnoli))
+	}
 	// Partitions are numbered as they are met, so the keys are written first and stand behind them.
 	w := &writer{program: m.program, partitions: map[*cep.Partition]uint64{}, events: map[uint64]uint64{}, nodes: map[*node]uint64{}, kept: map[keptKey]bool{}}
 	keys := slices.SortedFunc(m.keys.all(), func(a, b *Runs) int { return strings.Compare(a.key, b.key) })
@@ -69,6 +73,9 @@ func (m *Machine) AppendSnapshot(dst []byte) []byte {
 
 // shape is a checksum over what the encoding takes for granted of the program.
 func (p *Program) shape() uint32 {
+	if p.rows != nil {
+		return p.rows.shape(&p.pattern)
+	}
 	var b []byte
 	for i := range p.pattern.Names {
 		b = appendSlots(b, p.layouts[i].slots)
