@@ -204,6 +204,7 @@ func (c *Core) adoptRules(state *State) []Change {
 				if err == nil {
 					change.Kind = RuleKept
 					r.machine, r.started, r.after = m, before.started, before.clock.released
+					r.changeKeys(before.rule.Keys)
 					if c.options.Furthest {
 						m.TrackFurthest()
 					}
@@ -228,6 +229,23 @@ func (c *Core) adoptRules(state *State) []Change {
 	slices.SortFunc(changes, func(a, b Change) int { return strings.Compare(a.Rule, b.Rule) })
 	slices.SortStableFunc(c.left.list, func(a, b outgoing) int { return a.order.compare(&b.order) })
 	return changes
+}
+
+// changeKeys lets keys that were put on the rule's list wait from now on, and ends the wait of those taken off (S4.4).
+func (r *running) changeKeys(before []cep.Key) {
+	if !r.started {
+		return
+	}
+	for _, key := range before {
+		if !slices.Contains(r.rule.Keys, key) {
+			r.machine.Dismiss([]byte(key))
+		}
+	}
+	for _, key := range r.rule.Keys {
+		if !slices.Contains(before, key) {
+			r.machine.Await([]byte(key), r.after)
+		}
+	}
 }
 
 type partitionName struct{ stream, name string }

@@ -200,3 +200,22 @@ func TestLeaveInsideARecording(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// Keys that count as present wait from the first time on; the list may change with the rules.
+func TestKeys(t *testing.T) {
+	silent := func(keys ...string) *patterns.Rule {
+		r := rule("silent", 0, element{from: "auth", kind: "beat"}, element{from: "auth", kind: "beat", absent: true, lasts: 50})
+		for _, k := range keys {
+			key, _ := cep.KeyOf(cep.String(k))
+			r.Keys = append(r.Keys, key)
+		}
+		return r
+	}
+	r := newReplayable(t, setOf(silent("u", "v", "w")), 1, engine.Stream{Name: "auth"})
+	r.take(number([]input{ev(auth0, 10, "x", "z"), ev(auth0, 20, "beat", "v"), ev(auth0, 41, "x", "z")})...)
+	r.goOn(t, setOf(silent("u", "v", "n"))) // at 40: w no longer counts, n does from now on
+	wantAlerts(t, r.bench)
+	r.take(input{partition: auth0, time: 200, offset: 3, values: ev(auth0, 0, "x", "z").values})
+	r.Finish(0)
+	wantAlerts(t, r.bench, "silent 60 by time u", "silent 70 by time v beat=auth/0/1@20", "silent 90 by time n")
+}
