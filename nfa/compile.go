@@ -45,8 +45,8 @@ func (c *compiler) compile() error {
 		c.rows = rows
 		return err
 	}
-	// Instructions point into the elements, so these must not move.
-	c.elements = make([]element, 0, maxElements)
+	// Instructions point into the elements, so these must not move; and an element is large, so there is no room to spare.
+	c.elements = make([]element, 0, min(room(p.Elements)+len(p.Without), maxElements))
 	if err := c.sequence(p.Elements, nil); err != nil {
 		return err
 	}
@@ -95,6 +95,24 @@ func (c *compiler) compile() error {
 		c.pruning = c.pruning || c.prunes[pc]
 	}
 	return nil
+}
+
+// room is how many elements a list needs at most: its leaves, and the untils that are watched.
+func room(list []Element) (n int) {
+	for i := range list {
+		e := &list[i]
+		if e.Kind == KindLeaf {
+			n++
+		}
+		if e.Until != nil {
+			n++
+		}
+		n += room(e.Elements)
+		for _, a := range e.Alternatives {
+			n += room(a)
+		}
+	}
+	return n
 }
 
 // sequence writes elements, one after the other.
@@ -385,7 +403,7 @@ func (c *compiler) follow() {
 		if in.op != opTake {
 			continue
 		}
-		in.element.behind = c.reach(pc+1, 0, opTake, map[int]uint64{})
+		in.element.behind = c.reach(place{pc: pc + 1}, 0, opTake, map[place]uint64{})
 		if c.flat {
 			c.walk(pc+1, registers{}, func(pc int, r *registers) {
 				x := exit{pc: pc, absent: r.absent}
@@ -398,15 +416,22 @@ func (c *compiler) follow() {
 	}
 }
 
-// reach returns the absences that some way from pc passes before it comes to a take, or else to the end, whatever the
+// place is where reach is: at an instruction, in repetitions of composites that it has entered and that took nothing.
+type place struct {
+	pc    int
+	empty uint16
+}
+
+// reach returns the absences that some way from a place passes before it comes to a take, or else to the end, whatever the
 // counts of repetitions.
-func (c *compiler) reach(pc int, absent uint64, to opcode, been map[int]uint64) uint64 {
-	if old, ok := been[pc]; ok && old&absent == absent {
+func (c *compiler) reach(at place, absent uint64, to opcode, been map[place]uint64) uint64 {
+	if old, ok := been[at]; ok && old&absent == absent {
 		return 0
 	}
-	been[pc] |= absent
-	in := &c.code[pc]
-	var next []int
+	been[at] |= absent
+	in := &c.code[at.pc]
+	var next []place
+	on := func(pc int) { next = append(next, place{pc, at.empty}) }
 	switch in.op {
 	case opTake, opDone:
 		if in.op == to {
@@ -414,17 +439,32 @@ func (c *compiler) reach(pc int, absent uint64, to opcode, been map[int]uint64) 
 		}
 	case opAbsent:
 		absent |= in.element.bit
-		next = []int{pc + 1}
+		on(at.pc + 1)
 	case opEnter:
-		next = []int{pc + 1}
-	case opOptional, opRepeat:
-		next = []int{pc + 1, in.x}
+		at.empty |= 1 << in.element.index
+		on(at.pc + 1)
+	case opOptional:
+		on(at.pc + 1)
+		on(in.x)
+	case opRepeat:
+		bit := uint16(1) << in.element.index
+		if in.element.Times && at.empty&bit != 0 {
+			return 0 // S2.4: a repetition takes something
+		}
+		if in.element.Max != 1 {
+			next = append(next, place{in.x, at.empty | bit})
+		}
+		at.empty &^= bit
+		on(at.pc + 1)
 	case opJump:
-		next = []int{in.x}
+		on(in.x)
 	case opMember:
-		next = []int{in.x, in.xs[0]}
+		on(in.x)
+		on(in.xs[0])
 	case opChoice, opOrder:
-		next = in.xs
+		for _, x := range in.xs {
+			on(x)
+		}
 	}
 	var all uint64
 	for _, x := range next {
@@ -439,7 +479,7 @@ func (c *compiler) places() error {
 	for pc := range c.code {
 		if in := &c.code[pc]; in.op == opTake {
 			between |= in.element.behind
-			end |= c.reach(pc+1, 0, opDone, map[int]uint64{})
+			end |= c.reach(place{pc: pc + 1}, 0, opDone, map[place]uint64{})
 		}
 	}
 	for i := range c.elements {
@@ -464,9 +504,6 @@ func (c *compiler) places() error {
 		}
 		if end&e.bit == 0 {
 			continue
-		}
-		if between&e.bit != 0 && len(e.inside) == 0 {
-			return fmt.Errorf("everything behind the absence %s is optional", name)
 		}
 		if e.For <= 0 && c.pattern.Within <= 0 && e.Link != Strict {
 			return fmt.Errorf("absence %s at the end without for or within", name)

@@ -67,7 +67,7 @@ func TestCompileRefuses(t *testing.T) {
 		{"!x >>a", "at the start without for", nil},
 		{"!x >>a", "at the start without for", func(s *builder) { s.Elements[0].For = Forever }},
 		{"a !>>x", "at the end without for or within", nil},
-		{"a !>>x >>b?", "everything behind the absence x is optional", nil},
+		{"a !>>x >>b?", "at the end without for or within", nil},
 		{"a? !>>x >>b", "at the start or between", nil},
 		{"a{3,2}", "a takes 3 to 2", nil},
 		{"a", "unknown name", func(s *builder) { s.Elements[0].Name = 1 }},

@@ -181,7 +181,10 @@ func (m *Machine) step(s *start, t *run) bool {
 		strict = 0
 	}
 	e := p.code[t.pc].element
-	killed := m.breaks(p.without, t.node) // S4.5: unless it takes the event
+	var killed uint64
+	if t.node.length > 0 { // S4.5: behind its first event, and unless it takes this one
+		killed = m.breaks(p.without, t.node)
+	}
 	if e == nil && killed != 0 {
 		m.kill(killed)
 		return false
@@ -283,10 +286,10 @@ func (m *Machine) passBars(t *run, isNext bool) bool {
 	return true
 }
 
-// allows asks the condition of an all_of about the member that comes last (S2.3).
+// allows asks the condition of an all_of about the member that comes last (S2.3): it sees all members, that one too.
 func (m *Machine) allows(t *run, e *element) bool {
 	for _, w := range e.inside {
-		if w.Kind == KindAllOf && w.Where != nil && bits.OnesCount16(t.frame.group(w).n) == w.Need-1 && !m.testFor(w.Where, t.node) {
+		if w.Kind == KindAllOf && w.Where != nil && bits.OnesCount16(t.frame.group(w).n) == w.Need-1 && !m.testFor(w.Where, m.node(t.node, e)) {
 			return false
 		}
 	}

@@ -57,7 +57,7 @@ func TestWholes(t *testing.T) {
 				b.Elements = []Element{{
 					Kind: KindAllOf, Elements: []Element{leaf(b, "a", NoLink), leaf(b, "b", NoLink)},
 					Where: &Pred{ID: 1, Text: "value == first.value", Test: func(s *cep.Scope) (bool, error) {
-						return cep.Equal(s.Event.Value(slotValue), s.History.Nth(0).Value(slotValue)), nil
+						return s.History.Total() == 2 && cep.Equal(s.History.Nth(1).Value(slotValue), s.History.Nth(0).Value(slotValue)), nil
 					}},
 				}}
 			},
