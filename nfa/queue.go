@@ -20,21 +20,29 @@ type due struct {
 	start *start
 }
 
-// block is a piece of a queue: 4 KiB, so that a long queue has little slack and a short one costs little.
+// block is a piece of a queue. The first one is small, since most of many rules have few deadlines at a time; each next
+// one has twice the entries, up to 4 KiB, so that a long queue has little slack.
 type block struct {
-	entries    [255]due
-	head, tail uint16 // entries[head:tail] are queued
+	entries    []due
+	head, tail int // entries[head:tail] are queued
 	next       *block
 }
+
+const (
+	blockMin = 8
+	blockMax = 256
+)
 
 const sweepMin = 1024 // short queues are not worth sweeping
 
 func (q *queue) push(d due) {
-	if q.last == nil || int(q.last.tail) == len(q.last.entries) {
+	if q.last == nil || q.last.tail == len(q.last.entries) {
 		b := &block{}
 		if q.last == nil {
+			b.entries = make([]due, blockMin)
 			q.first = b
 		} else {
+			b.entries = make([]due, min(2*len(q.last.entries), blockMax))
 			q.last.next = b
 		}
 		q.last = b
@@ -71,6 +79,17 @@ func (q *queue) pop() {
 		q.first = b.next
 	} else {
 		b.head, b.tail = 0, 0
+	}
+}
+
+// reset empties the queue. A small block stays, so that a rule with one start at a time need not make one each time.
+func (q *queue) reset() {
+	b := q.first
+	q.first, q.last, q.count, q.sweepAt = nil, nil, 0, 0
+	if b != nil && len(b.entries) == blockMin {
+		clear(b.entries)
+		*b = block{entries: b.entries}
+		q.first, q.last = b, b
 	}
 }
 

@@ -372,6 +372,7 @@ func (m *Machine) reschedule() {
 		slices.SortStableFunc(list, func(a, b due) int { return int(min(max(a.at.Sub(b.at), -1), 1)) })
 		for _, d := range list {
 			m.queues[i].push(d)
+			m.soon = min(m.soon, d.at)
 		}
 	}
 }

@@ -201,9 +201,22 @@ func (l *memories) push(m *memory) {
 	l.newest = m
 }
 
-// spareMax bounds what is kept to be used again: in the steady state one start ends where one begins, and after a burst the
-// memory is to go back.
-const spareMax = 1024
+// spareMax and spareMin bound what is kept to be used again: in the steady state one start ends where one begins, so no
+// more is kept than is in use, and after a burst the memory goes back.
+const (
+	spareMax = 1024
+	spareMin = 8
+)
+
+// spared keeps x to be used again, while inUse are in use.
+func spared[T any](list []*T, x *T, inUse int) []*T {
+	most := max(spareMin, min(inUse, spareMax))
+	if len(list) < most {
+		return append(list, x)
+	}
+	clear(list[most:])
+	return list[:most]
+}
 
 func (m *Machine) newRuns(key string, hash uint32) *Runs {
 	n := len(m.spareRuns) - 1
@@ -218,9 +231,7 @@ func (m *Machine) newRuns(key string, hash uint32) *Runs {
 
 func (m *Machine) freeRuns(r *Runs) {
 	*r = Runs{}
-	if len(m.spareRuns) < spareMax {
-		m.spareRuns = append(m.spareRuns, r)
-	}
+	m.spareRuns = spared(m.spareRuns, r, m.keys.count)
 }
 
 // newStart makes a start of the present key. A start that is used again may still have deadlines queued from its former
@@ -237,7 +248,5 @@ func (m *Machine) newStart() *start {
 
 func (m *Machine) freeStart(s *start) {
 	*s = start{}
-	if len(m.spare) < spareMax {
-		m.spare = append(m.spare, s)
-	}
+	m.spare = spared(m.spare, s, m.open)
 }

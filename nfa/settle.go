@@ -209,6 +209,9 @@ func (m *Machine) end(s *start, at cep.Moment) {
 	m.runs.count--
 	m.open--
 	s.owner = nil
+	if m.open == 0 {
+		m.forgetDeadlines()
+	}
 	m.ended = append(m.ended, s)
 }
 
