@@ -23,6 +23,8 @@ func Compile(pattern Pattern) (*Program, error) {
 type compiler struct {
 	*Program
 	watch map[*Pred]uint64 // the bits of conditions that are watched
+	// lastMember makes reach take every member of an all_of for the last one.
+	lastMember bool
 }
 
 func (c *compiler) compile() error {
@@ -403,7 +405,14 @@ func (c *compiler) follow() {
 		if in.op != opTake {
 			continue
 		}
-		in.element.behind = c.reach(place{pc: pc + 1}, 0, opTake, map[place]uint64{})
+		in.element.behind, _ = c.reach(place{pc: pc + 1}, 0, opTake, map[place]uint64{})
+		c.between |= in.element.behind
+		end, ends := c.reach(place{pc: pc + 1}, 0, opDone, map[place]uint64{})
+		c.end |= end
+		c.lastMember = true
+		_, goesOn := c.reach(place{pc: pc + 1}, 0, opTake, map[place]uint64{})
+		c.lastMember = false
+		c.openEnd = c.openEnd || ends && (goesOn || in.element.Max != in.element.Min)
 		if c.flat {
 			c.walk(pc+1, registers{}, func(pc int, r *registers) {
 				x := exit{pc: pc, absent: r.absent}
@@ -423,10 +432,10 @@ type place struct {
 }
 
 // reach returns the absences that some way from a place passes before it comes to a take, or else to the end, whatever the
-// counts of repetitions.
-func (c *compiler) reach(at place, absent uint64, to opcode, been map[place]uint64) uint64 {
+// counts of repetitions, and whether there is such a way.
+func (c *compiler) reach(at place, absent uint64, to opcode, been map[place]uint64) (_ uint64, found bool) {
 	if old, ok := been[at]; ok && old&absent == absent {
-		return 0
+		return 0, false
 	}
 	been[at] |= absent
 	in := &c.code[at.pc]
@@ -434,9 +443,7 @@ func (c *compiler) reach(at place, absent uint64, to opcode, been map[place]uint
 	on := func(pc int) { next = append(next, place{pc, at.empty}) }
 	switch in.op {
 	case opTake, opDone:
-		if in.op == to {
-			return absent
-		}
+		return absent, in.op == to
 	case opAbsent:
 		absent |= in.element.bit
 		on(at.pc + 1)
@@ -449,7 +456,7 @@ func (c *compiler) reach(at place, absent uint64, to opcode, been map[place]uint
 	case opRepeat:
 		bit := uint16(1) << in.element.index
 		if in.element.Times && at.empty&bit != 0 {
-			return 0 // S2.4: a repetition takes something
+			return 0, false // S2.4: a repetition takes something
 		}
 		if in.element.Max != 1 {
 			next = append(next, place{in.x, at.empty | bit})
@@ -459,7 +466,9 @@ func (c *compiler) reach(at place, absent uint64, to opcode, been map[place]uint
 	case opJump:
 		on(in.x)
 	case opMember:
-		on(in.x)
+		if !c.lastMember {
+			on(in.x)
+		}
 		on(in.xs[0])
 	case opChoice, opOrder:
 		for _, x := range in.xs {
@@ -468,20 +477,16 @@ func (c *compiler) reach(at place, absent uint64, to opcode, been map[place]uint
 	}
 	var all uint64
 	for _, x := range next {
-		all |= c.reach(x, absent, to, been)
+		if passed, ok := c.reach(x, absent, to, been); ok {
+			all |= passed
+			found = true
+		}
 	}
-	return all
+	return all, found
 }
 
 // places checks where absences stand.
 func (c *compiler) places() error {
-	var between, end uint64
-	for pc := range c.code {
-		if in := &c.code[pc]; in.op == opTake {
-			between |= in.element.behind
-			end |= c.reach(place{pc: pc + 1}, 0, opDone, map[place]uint64{})
-		}
-	}
 	for i := range c.elements {
 		e := &c.elements[i]
 		if !e.Absent {
@@ -491,7 +496,7 @@ func (c *compiler) places() error {
 		e.role = absentLater
 		if c.lead&e.bit != 0 {
 			e.role = absentStart
-			if between&e.bit != 0 {
+			if c.between&e.bit != 0 {
 				return fmt.Errorf("absence %s can stand at the start or between two elements", name)
 			}
 			if e.For <= 0 || e.For == Forever && !e.FromStart {
@@ -502,7 +507,7 @@ func (c *compiler) places() error {
 		if e.Link == Strict {
 			c.strict |= e.bit
 		}
-		if end&e.bit == 0 {
+		if c.end&e.bit == 0 {
 			continue
 		}
 		if e.For <= 0 && c.pattern.Within <= 0 && e.Link != Strict {

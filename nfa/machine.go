@@ -31,6 +31,7 @@ type Machine struct {
 	handed   []cep.Match // what the last call of Matches returned
 	furthest *furthest   // nil: nobody asks
 	rows     *rowMachine // of a row pattern, which runs in its own way
+	draining bool
 
 	// What follows is scratch space of one event, or of one moment of one key.
 
@@ -148,6 +149,9 @@ func (m *Machine) Matches() []cep.Match {
 	return m.handed
 }
 
+// Drain lets no start begin any more; the open ones go on. It is no part of snapshots.
+func (m *Machine) Drain() { m.draining = true }
+
 // Event looks at an event of the key's stream. Events come in the total order (S1.1), the same one for several keys if
 // need be, and above the watermark. Bit i of the mask says that name i may take the event, be broken by it, or see it; for
 // strict links and prev it counts in any case. Time moves to the event first.
@@ -161,6 +165,10 @@ func (m *Machine) Event(key []byte, ev *cep.Event, mask uint64) {
 		return
 	}
 	p := m.program
+	entry := p.entry
+	if m.draining {
+		entry = 0
+	}
 	m.counters.Delivered++
 	m.event, m.heard, m.kept = ev, alwaysHeard, 0
 	if ev.Seq != m.seq {
@@ -175,7 +183,7 @@ func (m *Machine) Event(key []byte, ev *cep.Event, mask uint64) {
 	fresh := r == nil
 	if fresh {
 		if len(p.memories) == 0 {
-			if m.hear(p.entry, mask); m.heard&p.entry == 0 {
+			if m.hear(entry, mask); m.heard&entry == 0 {
 				return // by far the most common way through here: it must not allocate
 			}
 		}
@@ -189,12 +197,12 @@ func (m *Machine) Event(key []byte, ev *cep.Event, mask uint64) {
 	if p.constant != 0 {
 		m.hearConstant(mask)
 	}
-	m.hear((r.hears|p.entry|p.around|p.lead)&^p.constant, mask)
+	m.hear((r.hears|entry|p.around|p.lead)&^p.constant, mask)
 	if p.repeats {
 		clear(m.cons)
 	}
 	room := p.pattern.Limits.StartsPerKey <= 0 || int(r.count) < p.pattern.Limits.StartsPerKey
-	if !room && p.pattern.Limits.DropOldest && m.heard&p.entry != 0 && m.begins() {
+	if !room && p.pattern.Limits.DropOldest && m.heard&entry != 0 && m.begins() {
 		m.counters.Refused++
 		m.drop(r.oldest)
 		room = true
@@ -205,7 +213,7 @@ func (m *Machine) Event(key []byte, ev *cep.Event, mask uint64) {
 	if r.hears&m.heard != 0 {
 		m.offer()
 	}
-	if m.heard&p.entry != 0 {
+	if m.heard&entry != 0 {
 		m.begin(room)
 	}
 	if p.led {

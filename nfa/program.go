@@ -39,9 +39,13 @@ type Program struct {
 	// those of the strict absences, without those of the events that may not happen, constant those of the steps whose
 	// first_seen or edge must be told of every event.
 	entry, around, lead, strict, without, constant uint64
-	least                                          []int // by pc: the events that a run which comes there still takes at least
-	most                                           int   // no run lacks more events than that
-	led                                            bool  // see lead.go
+	// between and end have the bits of the absences that can be pending before another take, and at the end. openEnd: the
+	// rule may be complete and still go on.
+	between, end uint64
+	openEnd      bool
+	least        []int // by pc: the events that a run which comes there still takes at least
+	most         int   // no run lacks more events than that
+	led          bool  // see lead.go
 	// taking has the bits of all elements that take events, final those of the ones behind which the rule may be complete.
 	taking, final uint64
 	prunes        []bool   // by pc of a take: see dominate.go
@@ -289,7 +293,8 @@ func (p *Program) Facts() Facts {
 	}
 	f := Facts{
 		Flat: p.flat, Unary: true, Single: true, Prev: p.pattern.UsesPrev, Timed: p.pattern.Within > 0,
-		Strict: p.strict != 0 || p.without != 0, AbsentAtStart: p.lead != 0,
+		Strict: p.strict != 0 || p.without != 0, OpenEnd: p.openEnd,
+		AbsentAtStart: p.lead != 0, AbsentBetween: p.between != 0, AbsentAtEnd: p.end != 0,
 	}
 	first := true
 	for _, e := range p.wholes {
@@ -310,19 +315,6 @@ func (p *Program) Facts() Facts {
 			f.Strict = true
 		case absentStart, absentLater:
 		}
-	}
-	for pc, in := range p.code {
-		if in.op != opTake {
-			continue
-		}
-		ways, ends := 0, false
-		p.walk(pc+1, registers{}, func(pc int, r *registers) {
-			ways++
-			ends = ends || p.code[pc].op == opDone
-			f.AbsentAtEnd = f.AbsentAtEnd || p.code[pc].op == opDone && r.absent != 0
-			f.AbsentBetween = f.AbsentBetween || p.code[pc].op == opTake && r.absent != 0
-		})
-		f.OpenEnd = f.OpenEnd || ends && (ways > 1 || in.element.Max != in.element.Min)
 	}
 	return f
 }

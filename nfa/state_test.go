@@ -487,3 +487,32 @@ func TestFurthest(t *testing.T) {
 		}
 	}
 }
+
+// TestDrain: no start begins any more, and what is open goes on.
+func TestDrain(t *testing.T) {
+	p := sequence(t, "a+ >>b").compile(t)
+	m := NewMachine(p, nil)
+	for i, ev := range stream("a a b a b") {
+		if i == 1 {
+			m.Drain()
+		}
+		m.Event([]byte("k"), ev, all)
+	}
+	m.Event([]byte("l"), &cep.Event{Time: cep.Minute, Seq: 9, Values: []cep.Value{cep.String("a")}}, all)
+	if got, want := lines(p, m), "a=1,2 b=3 @3; a=1 b=3 @3; a=1,2,4 b=5 @5"; got != want || m.Keys() != 1 {
+		t.Errorf("%s, want %s; %d keys", got, want, m.Keys())
+	}
+}
+
+// TestFactsOfWholes: the facts of a program that is not flat are found behind composites too.
+func TestFactsOfWholes(t *testing.T) {
+	b := &builder{Pattern{Rule: "both", Within: seconds(9)}}
+	both := Element{Kind: KindAllOf, Elements: []Element{leaf(b, "a", NoLink), leaf(b, "b", NoLink)}}
+	absent := leaf(b, "c", Relaxed)
+	absent.Absent = true
+	b.Elements = []Element{both, absent}
+	got := b.compile(t).Facts()
+	if want := (Facts{Unary: true, Single: true, AbsentAtEnd: true, Timed: true}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
