@@ -350,37 +350,71 @@ func (e *element) weight() int {
 
 // repetition is the least number of events of one repetition of a composite.
 func (e *Element) repetition() int {
-	n := 0
 	switch e.Kind {
 	case KindGroup:
-		n = leastOf(e.Elements)
+		return e.least(e.Elements)
 	case KindAnyOf:
-		n = leastOf(e.Alternatives[0])
+		n := e.least(e.Alternatives[0])
 		for _, a := range e.Alternatives {
-			n = min(n, leastOf(a))
+			n = min(n, e.least(a))
 		}
+		return n
 	case KindAllOf:
-		n = e.Need
-		if n == 0 {
-			n = len(e.Elements)
+		if e.Need == 0 {
+			return len(e.Elements)
 		}
-	case KindLeaf:
+		return e.Need
+	default:
 		return 1
 	}
+}
+
+// least is the least number of events of a sequence that is a repetition of e.
+func (e *Element) least(list []Element) int {
 	if e.Times {
-		n = max(n, 1)
+		return someOf(list)
 	}
-	return n
+	return leastOf(list)
 }
 
 func leastOf(list []Element) int {
 	n := 0
 	for i := range list {
-		e := &list[i]
-		if e.Absent || e.Optional {
-			continue
+		if e := &list[i]; !e.Absent && !e.Optional {
+			n += max(e.Min, 1) * e.repetition()
 		}
-		n += max(e.Min, 1) * e.repetition()
+	}
+	return n
+}
+
+// someOf is the least number of events of a sequence that takes any.
+func someOf(list []Element) int {
+	n := leastOf(list)
+	if n > 0 {
+		return n
+	}
+	for i := range list {
+		if e := &list[i]; !e.Absent && (n == 0 || e.some() < n) {
+			n = e.some()
+		}
+	}
+	return n
+}
+
+// some is the least number of events of an element that takes any.
+func (e *Element) some() int {
+	if n := e.repetition(); n > 0 {
+		return max(e.Min, 1) * n
+	}
+	lists := e.Alternatives
+	if e.Kind == KindGroup {
+		lists = [][]Element{e.Elements}
+	}
+	n := 0
+	for _, list := range lists {
+		if m := someOf(list); n == 0 || m < n {
+			n = m
+		}
 	}
 	return n
 }

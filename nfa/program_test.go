@@ -95,3 +95,34 @@ func TestCompileCopies(t *testing.T) {
 		t.Error("the program changed with the pattern it was made of")
 	}
 }
+
+// TestLeast: how many events a rule takes at least.
+func TestLeast(t *testing.T) {
+	b := &builder{}
+	a := func() Element { return leaf(b, "a", Relaxed) }
+	group := func(from int, times, optional bool, list ...Element) Element {
+		return Element{Kind: KindGroup, Elements: list, Min: from, Max: -1, Times: times, Optional: optional}
+	}
+	either := Element{Kind: KindAnyOf, Alternatives: [][]Element{{a(), a()}, {a()}}, Min: 2, Max: -1, Times: true, Optional: true}
+	maybe := a()
+	maybe.Optional, maybe.Min, maybe.Max = true, 3, 3
+	for i, c := range []struct {
+		element Element
+		want    int
+	}{
+		{a(), 1},
+		{group(2, true, false, a(), a()), 4},
+		{group(2, true, false, either), 4},      // each repetition takes something, which is twice one
+		{group(1, false, false, maybe, a()), 1}, // what is optional need not be taken
+		{group(2, true, false, maybe), 6},
+		{Element{Kind: KindAllOf, Elements: []Element{a(), a(), a()}, Need: 2}, 2},
+	} {
+		p, err := Compile(Pattern{Names: b.Names, Elements: []Element{c.element}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.least[0] != c.want {
+			t.Errorf("case %d takes %d at least, want %d\n%s", i, p.least[0], c.want, p)
+		}
+	}
+}
