@@ -112,13 +112,13 @@ func (r *fileRun) wrong(v *Vector, because, rule string) {
 // judge counts the verdict about a vector that differs by diff.
 func (r *fileRun) judge(v *Vector, diff string, refused bool, rule string) Verdict {
 	r.Helper()
+	if diff != "" {
+		r.list("vector", v, v.reasons())
+	}
 	verdict, because := r.decisions.Judge(r.file, r.sum, v, diff, refused)
 	if verdict == Wrong {
 		r.wrong(v, because+"\n"+diff, rule)
 		return verdict
-	}
-	if verdict == Decided || diff != "" {
-		r.list("vector", v, v.reasons())
 	}
 	r.matches[verdict]++
 	return verdict

@@ -104,6 +104,62 @@ func TestTranslateGroup(t *testing.T) {
 	}
 }
 
+// Patterns that may take nothing, and negations before what may be left out, in other words.
+func TestTranslateOptional(t *testing.T) {
+	for steps, want := range map[string]string{
+		`[{"name": "a", "optional": true}]`: `  - group:
+    - step: s_a
+      optional: true
+    times: 1
+`,
+		`[{"name": "a"}, {"name": "b", "contiguity": "not_followed_by"}, {"name": "c", "contiguity": "any", "optional": true}]`: `  - step: s_a
+  - group:
+    - absent: s_b
+    - group:
+      - step: s_c
+        optional: true
+      contiguity: any
+      times: 1
+    optional: true
+`,
+		`[{"name": "a"}, {"name": "b", "contiguity": "not_next"}, {"name": "c", "contiguity": "any", "optional": true}]`: `  - step: s_a
+  - absent: s_b
+    contiguity: strict
+  - step: s_c
+    contiguity: any
+    optional: true
+`,
+		`[{"group": [{"name": "a", "optional": true}]}, {"name": "b", "contiguity": "not_next"}, {"name": "c", "contiguity": "relaxed"}]`: `  - group:
+    - group:
+      - step: s_a
+        optional: true
+      times: 1
+    - absent: s_b
+      contiguity: strict
+    optional: true
+  - step: s_c
+`,
+		`[{"name": "d"}, {"group": [{"name": "a"}, {"name": "b", "contiguity": "not_followed_by"}, {"name": "c", "contiguity": "relaxed", "optional": true}], "contiguity": "strict"}]`: `  - step: s_d
+  - step: s_a
+    contiguity: strict
+  - group:
+    - absent: s_b
+    - group:
+      - step: s_c
+        optional: true
+      contiguity: relaxed
+      times: 1
+    optional: true
+`,
+	} {
+		_, got, _ := strings.Cut(pattern(t, steps).Translate().Text, "sequence:\n")
+		got, _, _ = strings.Cut(got, "  after_match")
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s\n%s", steps, diff)
+		}
+	}
+}
+
 func TestTranslateMissing(t *testing.T) {
 	for steps, missing := range map[string]string{
 		`[{"name": "a", "where": "mean(a.price) > 1"}]`: "function mean",
@@ -219,19 +275,19 @@ func TestJudge(t *testing.T) {
 		want              Verdict
 		because           string
 	}{
-		"equal":                              {vector: `"id": "w"`, file: "known", want: Equal},
-		"differs":                            {vector: `"id": "w"`, file: "known", diff: "x", want: Wrong, because: "not listed"},
-		"differs elsewhere":                  {vector: `"id": "w"`, file: "other", diff: "x", want: Wrong, because: "nothing excuses it"},
-		"listed":                             {vector: gap + `"id": "v", "peer_quirk": "gap_states"`, sum: "11", file: "known", diff: "x", want: Decided, because: "gap_states"},
-		"listed but equal":                   {vector: gap + `"id": "v", "peer_quirk": "gap_states"`, sum: "11", file: "known", want: Wrong, because: "is equal"},
-		"listed for another reason":          {vector: gap + `"id": "v"`, sum: "11", file: "known", diff: "x", want: Wrong, because: "is listed as decided"},
-		"another vector with a listed id":    {vector: gap + `"id": "v", "peer_quirk": "gap_states"`, sum: "12", file: "known", diff: "x", want: Wrong, because: "not listed"},
-		"another seed":                       {vector: gap + `"id": "v", "peer_quirk": "gap_states"`, sum: "12", file: "other", diff: "x", want: Decided, because: "gap_states"},
-		"another seed, quirk does not fit":   {vector: `"id": "v", "peer_quirk": "gap_states"`, file: "other", diff: "x", want: Wrong, because: "nothing excuses it"},
-		"another seed, no sentence":          {vector: `"id": "v", "peer_quirk": "unexplained"`, file: "other", diff: "x", want: Wrong, because: "no sentence"},
-		"refused":                            {vector: tail + `"peer_quirk": "tail_optional"`, file: "other", diff: "x", refused: true, want: Decided, because: "tail_optional"},
-		"refused without a quirk that may":   {vector: gap + `"peer_quirk": "gap_states"`, file: "other", diff: "x", refused: true, want: Wrong, because: "refused, but"},
-		"not refused with a quirk that must": {vector: tail + `"peer_quirk": "tail_optional"`, file: "other", want: Wrong, because: "not refused"},
+		"equal":                             {vector: `"id": "w"`, file: "known", want: Equal},
+		"differs":                           {vector: `"id": "w"`, file: "known", diff: "x", want: Wrong, because: "not listed"},
+		"differs elsewhere":                 {vector: `"id": "w"`, file: "other", diff: "x", want: Wrong, because: "nothing excuses it"},
+		"listed":                            {vector: gap + `"id": "v", "peer_quirk": "gap_states"`, sum: "11", file: "known", diff: "x", want: Decided, because: "gap_states"},
+		"listed but equal":                  {vector: gap + `"id": "v", "peer_quirk": "gap_states"`, sum: "11", file: "known", want: Wrong, because: "is equal"},
+		"listed for another reason":         {vector: gap + `"id": "v"`, sum: "11", file: "known", diff: "x", want: Wrong, because: "is listed as decided"},
+		"another vector with a listed id":   {vector: gap + `"id": "v", "peer_quirk": "gap_states"`, sum: "12", file: "known", diff: "x", want: Wrong, because: "not listed"},
+		"another seed":                      {vector: gap + `"id": "v", "peer_quirk": "gap_states"`, sum: "12", file: "other", diff: "x", want: Decided, because: "gap_states"},
+		"another seed, quirk does not fit":  {vector: `"id": "v", "peer_quirk": "gap_states"`, file: "other", diff: "x", want: Wrong, because: "nothing excuses it"},
+		"another seed, no sentence":         {vector: `"id": "v", "peer_quirk": "unexplained"`, file: "other", diff: "x", want: Wrong, because: "no sentence"},
+		"refused":                           {vector: tail + `"peer_quirk": "tail_optional"`, file: "other", diff: "x", refused: true, want: Decided, because: "tail_optional"},
+		"refused without a quirk that may":  {vector: gap + `"peer_quirk": "gap_states"`, file: "other", diff: "x", refused: true, want: Wrong, because: "refused, but"},
+		"not refused with a quirk that may": {vector: tail + `"peer_quirk": "tail_optional"`, file: "other", want: Equal},
 		"raises": {
 			vector: `"raises": "E", "pattern": {"steps": [{"name": "a"}], "after_match": {"strategy": "skip_to_last", "error_if_missing": true}}`,
 			file:   "other", diff: "x", want: Decided, because: "raises",

@@ -117,10 +117,8 @@ func (d *Decisions) Judge(file, fileSum string, v *Vector, diff string, refused 
 	named := strings.Join(reasons, "; ")
 	switch {
 	// The peer's generator labels every definition that has no meaning here, whatever the peer makes of it.
-	case v.Kind != "invalid" && refused && !v.mustRefuse():
+	case v.Kind != "invalid" && refused && !v.mayRefuse():
 		return Wrong, "refused, but no quirk of the vector says that it has no meaning"
-	case v.Kind != "invalid" && !refused && v.mustRefuse():
-		return Wrong, "not refused, though " + v.PeerQuirk
 	case diff == "" && listed != "":
 		return Wrong, "is equal, but listed as decided"
 	case diff == "":

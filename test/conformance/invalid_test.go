@@ -27,6 +27,7 @@ var refusals = map[string][]string{
 	"a trailing not_followed_by with a zero window is refused":   {"CEP0137"},
 	"a between-step gap may not be longer than the whole window": {"CEP0142", "CEP0137"},
 	"a loop is consecutive or allows combinations, not both":     {"CEP0104"},
+	"until applies only to unbounded loops":                      {"CEP0150"},
 	"inner contiguity applies only to loops":                     {"CEP0134", "CEP0132"},
 }
 

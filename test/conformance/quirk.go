@@ -9,7 +9,7 @@ import (
 // quirk is an odd corner of FlinkCEP, named by peer_quirk, and what a vector must look like for it to explain a
 // difference. So a name alone excuses nothing.
 type quirk struct {
-	// refused: the definition has no meaning here, loading it fails. All others load.
+	// refused: the definition may have no meaning here, and fail to load.
 	refused bool
 	// needs is what the pattern must have.
 	needs func(*Vector) bool
@@ -61,6 +61,17 @@ func (v *Vector) accepted() string {
 		if w := v.Pattern.WithinMS; w != nil && !v.some(func(s *Step) bool { return s.GapMS > *w && !s.negated() }) {
 			return "absence_window"
 		}
+	case "greedy is not allowed when the loop allows combinations":
+		return "greedy_any"
+	case "an optional step may not directly follow a greedy one":
+		return "optional_after_greedy"
+	case "greedy is not allowed on a singleton step":
+		if v.some(func(s *Step) bool { return len(s.Quantifiers) > 1 }) {
+			return "order_of_words"
+		}
+		if v.some(func(s *Step) bool { return s.Greedy && s.Optional }) {
+			return "greedy_optional"
+		}
 	case "inner contiguity applies only to loops":
 		if v.some(func(s *Step) bool { return len(s.Quantifiers) > 1 }) {
 			return "order_of_words"
@@ -91,9 +102,9 @@ func (v *Vector) reasons() []string {
 	return out
 }
 
-// mustRefuse reports whether the definition has no meaning here. The peer's generator labels every one of these, but for
+// mayRefuse reports whether the definition may have no meaning here. The peer's generator labels every one of these, but for
 // runs that fail.
-func (v *Vector) mustRefuse() bool {
+func (v *Vector) mayRefuse() bool {
 	names := v.Quirks()
 	if v.Raises != "" {
 		names = slices.Collect(maps.Keys(quirks))
@@ -153,16 +164,15 @@ func gapBetween(steps []Step, more bool) bool {
 
 // negationBeforeOptionalTail reports whether a negation stands before steps that may all be left out, at the end of the
 // pattern or of a group.
-func (v *Vector) negationBeforeOptionalTail() bool { return tailOptional(v.Pattern.Steps) }
+func (v *Vector) negationBeforeOptionalTail() bool {
+	return optionalTail(flatten(v.Pattern.Steps)) || v.some(func(s *Step) bool { return optionalTail(s.Group) })
+}
 
-func tailOptional(steps []Step) bool {
-	for i, s := range steps {
-		if tailOptional(s.Group) {
-			return true
-		}
+func optionalTail(steps []Step) bool {
+	for i := range steps {
 		rest := steps[i+1:]
-		if s.negated() && len(rest) > 0 && !slices.ContainsFunc(rest, func(r Step) bool { return !r.empty() }) {
-			return true
+		if steps[i].negated() && len(rest) > 0 && !slices.ContainsFunc(rest, func(s Step) bool { return !s.empty() }) {
+			return !rest[len(rest)-1].negated()
 		}
 	}
 	return false
@@ -175,8 +185,14 @@ func (v *Vector) timeoutReasons() []string {
 	if quirks["gap_states"].needs(v) {
 		out = append(out, "timeout_gap")
 	}
-	if v.endsWithNegation() {
+	if v.endsWithNegation() || v.negationBeforeOptionalTail() {
 		out = append(out, "timeout_absence")
+	}
+	if v.hasGroup() {
+		out = append(out, "timeout_group")
+	}
+	if v.hasGreedy() {
+		out = append(out, "timeout_greedy")
 	}
 	return out
 }

@@ -89,8 +89,11 @@ func (s *SiddhiVector) Translate() *SiddhiTranslation {
 		if e.Seq != nil || e.And != nil && len(e.must()) > 1 {
 			t.after = "past_last"
 		}
-		if e.Not != nil {
+		switch {
+		case e.timed():
 			t.lacks("an absence that repeats")
+		case len(e.must()) > 1 && len(elements) > 1:
+			t.lacks("every around some of the events")
 		}
 		elements = append([]Node{*e}, elements[1:]...)
 	}
@@ -166,6 +169,13 @@ func (n *Node) each(visit func(*Node)) {
 	}
 }
 
+// timed reports whether an absence with a time stands in the node.
+func (n *Node) timed() bool {
+	found := false
+	n.each(func(n *Node) { found = found || n.Not != nil && n.ForMS > 0 })
+	return found
+}
+
 // must are the members of an `and` that are no absences.
 func (n *Node) must() []Node {
 	return slices.DeleteFunc(slices.Clone(n.And), func(m Node) bool { return m.Not != nil })
@@ -182,6 +192,9 @@ func (s *SiddhiVector) reasons() []string {
 		}
 		if n.Contiguity == "strict" && n.Seq[0].Not != nil {
 			out = append(out, "siddhi_start_broken")
+		}
+		if len(n.And) == 2 && n.And[0].Atom != nil && n.And[1].Atom != nil && n.And[0].Atom.Stream == n.And[1].Atom.Stream {
+			out = append(out, "siddhi_one_event_twice")
 		}
 		if n.Every != nil && len(n.Every.must()) < len(n.Every.And) {
 			out = append(out, "siddhi_start_again")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -33,10 +34,11 @@ func (v *Vector) Translate() *Translation {
 	if w := v.Pattern.WithinMS; w != nil && *w > 0 {
 		t.line("  within: %s", window(*w))
 	} else {
+		t.unbounded = true
 		t.line("  unbounded: true")
 	}
 	t.line("  sequence:")
-	t.elements(v.Pattern.Steps, "  ", true)
+	t.sequence(v)
 	t.after(v.Pattern.After)
 	if v.EmitTimeouts {
 		t.line("  on_timeout: emit")
@@ -58,6 +60,8 @@ type translator struct {
 	used    map[string]bool
 	places  map[string]place // by the peer's step name
 	missing string
+	// unbounded: the pattern has no window.
+	unbounded bool
 }
 
 // place is what a step's name means in a condition.
@@ -104,6 +108,132 @@ func identifier(name string) string {
 	}, name)
 }
 
+// sequence writes the rule's elements. Three forms of pattern have no meaning as they stand, and one in other words:
+//
+// A pattern that may take nothing gives, in the peer, each assignment that takes something: a group that takes at least
+// one event.
+//
+// A negation behind a group that may be empty has, in the peer, no meaning where the group is: the negation belongs to the
+// group, and both may be left out.
+//
+// A not_followed_by before steps that may all be left out is tested, in the peer, only where one of them is taken: both are
+// a group that may be left out. A not_next cannot begin a group.
+func (t *translator) sequence(v *Vector) {
+	steps := v.Pattern.Steps
+	switch flat := flatten(steps); {
+	case v.mayTakeNothing():
+		t.line("  - group:")
+		t.elements(steps, "    ", true)
+		t.line("    times: 1")
+	case headEmpty(steps) > 0:
+		behind := headEmpty(steps)
+		t.line("  - group:")
+		t.line("    - group:")
+		t.elements(steps[0].Group, "      ", true)
+		t.line("      times: 1")
+		t.elements(steps[1:behind], "    ", false)
+		t.line("    optional: true")
+		t.tail(steps[behind:], "  ")
+	case hasTail(flat) && !hasTail(steps):
+		// The steps that may be left out begin in a group: without a quantifier it is just its elements.
+		t.tail(flat, "  ")
+	default:
+		t.tail(steps, "  ")
+	}
+}
+
+// tail writes elements up to the end of the rule.
+func (t *translator) tail(steps []Step, indent string) {
+	end := len(steps)
+	if t.unbounded {
+		// Nothing says how long a negation holds that comes to stand at the end, beside one that has a gap.
+		for end > 0 && steps[end-1].negated() {
+			end--
+		}
+	}
+	first := len(indent) == 2 && steps[0].Contiguity == ""
+	begin, rest := tailBegin(steps[:end])
+	if begin == rest {
+		t.elements(steps, indent, first)
+		return
+	}
+	t.elements(steps[:begin], indent, first)
+	t.line("%s- group:", indent)
+	t.elements(steps[begin:rest], indent+"  ", false)
+	t.line("%s  - group:", indent)
+	t.inside(steps[rest:end], indent+"    ")
+	t.line("%s    contiguity: %s", indent, link(steps[rest].Contiguity))
+	t.line("%s    times: 1", indent)
+	t.line("%s  optional: true", indent)
+	t.elements(steps[end:], indent, false)
+}
+
+// inside writes the end of the rule as the elements of a group, whose own word links the first of them.
+func (t *translator) inside(steps []Step, indent string) {
+	steps = slices.Clone(steps)
+	steps[0].Contiguity = ""
+	t.tail(steps, indent)
+}
+
+func link(contiguity string) string {
+	if contiguity == "" {
+		return "relaxed"
+	}
+	return contiguity
+}
+
+// headEmpty returns the index behind the negations that follow a first group which may be empty, 0 where it is not so.
+func headEmpty(steps []Step) int {
+	behind := 1
+	for behind < len(steps) && steps[behind].negated() {
+		behind++
+	}
+	if s := &steps[0]; behind > 1 && s.Group != nil && s.Min == nil && !s.Optional && s.empty() {
+		return behind
+	}
+	return 0
+}
+
+// tailBegin returns where the not_followed_by begin behind which nothing must come, but something may, and where that is;
+// twice the same where there are none, or where another negation ends the pattern.
+func tailBegin(steps []Step) (begin, rest int) {
+	if n := len(steps); n == 0 || steps[n-1].negated() {
+		return 0, 0
+	}
+	for i := range steps {
+		if !steps[i].negated() || slices.ContainsFunc(steps[i+1:], func(s Step) bool { return !s.empty() }) {
+			continue
+		}
+		for begin, rest = i, i; steps[rest].negated(); rest++ {
+			if steps[rest].Contiguity == "not_next" {
+				begin = rest + 1
+			}
+		}
+		return begin, rest
+	}
+	return 0, 0
+}
+
+func hasTail(steps []Step) bool {
+	begin, rest := tailBegin(steps)
+	return begin < rest
+}
+
+// flatten puts the elements of groups without a quantifier in their place.
+func flatten(steps []Step) []Step {
+	var out []Step
+	for _, s := range steps {
+		if s.Group == nil || s.Min != nil || s.Optional {
+			out = append(out, s)
+			continue
+		}
+		inner := flatten(s.Group)
+		inner[0].Contiguity = s.Contiguity
+		out = append(out, inner...)
+	}
+	return out
+}
+
 // elements writes a sequence, that of the rule or of a group.
 func (t *translator) elements(steps []Step, indent string, first bool) {
 	for i := range steps {
@@ -142,7 +272,8 @@ func (t *translator) words(s *Step, indent string, first bool) {
 	if s.Optional {
 		word("optional", "true")
 	}
-	if s.Greedy {
+	// On exactly one event greedy says only that the step may not be left out where it could take the event.
+	if s.Greedy && (s.Min == nil || s.loops() || s.Optional || *s.Min == 0) {
 		word("greedy", "true")
 	}
 	for _, u := range s.Until {
