@@ -86,11 +86,11 @@ func (q *dues) next(stale func(due) bool) due {
 	return due{at: cep.AfterAll}
 }
 
-func newFollowing(by *Follow) following {
+func newFollowing(by *Follow) *following {
 	if by == nil {
-		return following{}
+		return &following{}
 	}
-	return following{by: by, open: map[cep.Key]*openAlert{}}
+	return &following{by: by, open: map[cep.Key]*openAlert{}}
 }
 
 func (f *following) nextQuiet() due {
@@ -137,7 +137,7 @@ func (m *Maker) Open() int { return len(m.following.open) }
 // due at a time comes after every event and match of that time. At the end of all time nobody is reminded of what never
 // ends.
 func (m *Maker) Advance(before cep.Moment, dst []Out) []Out {
-	f := &m.following
+	f := m.following
 	if f.by == nil || before.Time == cep.AfterAll && f.by.Quiet == 0 {
 		return dst
 	}
@@ -202,14 +202,23 @@ func (m *Maker) after(o *openAlert, kind cep.AlertKind, moment cep.Moment) *cep.
 	return &a
 }
 
+// Join lets a Maker of an older version of the rule, that still has matches to come, share what this one remembers: open
+// alerts and counters, and spans of suppression if both suppress in the same way.
+func (m *Maker) Join(older *Maker) {
+	older.following, older.counters = m.following, m.counters
+	if m.plan.Suppress != nil && older.plan.Suppress != nil && m.plan.Suppress.equal(older.plan.Suppress) {
+		older.spans = m.spans
+	}
+}
+
 // Adopt takes over what another Maker of the rule remembers: its counters, its spans of suppression if the rule suppresses
 // as it did, and its open alerts. Those end, and are returned, if the rule no longer says when they do.
 func (m *Maker) Adopt(old *Maker, now cep.Moment) []Out {
 	m.counters = old.counters
 	if m.plan.Suppress != nil && old.plan.Suppress != nil && m.plan.Suppress.equal(old.plan.Suppress) {
-		m.spans.open, m.spans.ends, m.spans.head = old.spans.open, old.spans.ends, old.spans.head
+		m.spans = old.spans
 	}
-	f := &m.following
+	f := m.following
 	if f.by == nil {
 		return old.EndAll(now, nil)
 	}

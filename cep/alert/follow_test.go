@@ -313,3 +313,58 @@ func TestFollowIsItsDefinition(t *testing.T) {
 		}
 	})
 }
+
+// A new version of a rule takes over what the one before remembers; an older one that still runs shares it.
+func TestVersions(t *testing.T) {
+	plan := func(fingerprint string, follow *alert.Follow, suppress *alert.Suppress) *alert.Plan {
+		p := bruteForce()
+		p.Fingerprint, p.Follow, p.Suppress = fingerprint, follow, suppress
+		return p
+	}
+	byKey := func(most int) *alert.Suppress {
+		return &alert.Suppress{By: []alert.SuppressBy{{Field: -1}}, For: time.Hour, Max: most}
+	}
+	k := key(cep.Int(1))
+	old := alert.NewMaker(plan("1", nil, byKey(1)))
+	old.Make(at(1, k, twoSteps()))
+	next := alert.NewMaker(plan("2", nil, byKey(1)))
+	next.Adopt(old, cep.Moment{Time: 2})
+	next.Join(old)
+	if next.Make(at(3, k, twoSteps())) != nil || old.Make(at(4, k, twoSteps())) != nil {
+		t.Error("a version does not know what the other suppresses")
+	}
+	if c := next.Counters(); c.Alerts != 1 || c.Suppressed != 2 {
+		t.Errorf("counters %+v", *c)
+	}
+	other := alert.NewMaker(plan("3", nil, byKey(2)))
+	other.Adopt(next, cep.Moment{Time: 5})
+	if other.Make(at(6, k, twoSteps())) == nil {
+		t.Error("spans of a rule that suppressed in another way still count")
+	}
+
+	open := alert.NewMaker(plan("1", &alert.Follow{Quiet: 100, Repeat: 10}, nil))
+	first := open.Make(at(1, k, twoSteps()))
+	longer := alert.NewMaker(plan("2", &alert.Follow{Quiet: 5, Repeat: 30}, nil))
+	if out := longer.Adopt(open, cep.Moment{Time: 50}); len(out) != 0 {
+		t.Errorf("out %v", out)
+	}
+	var got []string
+	for _, o := range longer.Advance(cep.Moment{Time: 200}, nil) {
+		got = append(got, fmt.Sprint(int64(o.Moment.Time), o.Alert.Kind, o.Alert.Follows == first.ID))
+	}
+	if diff := cmp.Diff([]string{"50 resolved true"}, got); diff != "" { // quiet for more than 5 already, and nothing ends before now
+		t.Error(diff)
+	}
+
+	open = alert.NewMaker(plan("1", &alert.Follow{Repeat: 10}, nil))
+	open.Make(at(1, k, twoSteps()))
+	longer = alert.NewMaker(plan("2", &alert.Follow{Repeat: 30}, nil))
+	longer.Adopt(open, cep.Moment{Time: 50})
+	if due := longer.NextDue(); due != 61 {
+		t.Errorf("next reminder at %d, want 61", due)
+	}
+	none := alert.NewMaker(plan("3", nil, nil))
+	if out := none.Adopt(longer, cep.Moment{Time: 70, Seq: cep.ByTime}); len(out) != 1 || out[0].Alert.Kind != cep.AlertResolved {
+		t.Errorf("an open alert that nothing can end: %v", out)
+	}
+}

@@ -8,12 +8,14 @@ import (
 )
 
 // Maker turns the matches of one rule into alerts, in the order in which they were let out. It belongs to one goroutine.
+//
+// What it remembers of alerts that went out may be shared by Makers of several versions of a rule: see [Maker.Join].
 type Maker struct {
 	plan      *Plan
 	feed      func(*cep.Match, *cep.Alert)
-	spans     spans
-	following following
-	counters  Counters
+	spans     *spans
+	following *following
+	counters  *Counters
 	scope     cep.Scope
 	buf       []byte
 }
@@ -30,7 +32,7 @@ type Counters struct {
 
 // NewMaker returns a Maker for a rule.
 func NewMaker(p *Plan) *Maker {
-	return &Maker{plan: p, spans: newSpans(p.Suppress), following: newFollowing(p.Follow)}
+	return &Maker{plan: p, spans: newSpans(p.Suppress), following: newFollowing(p.Follow), counters: &Counters{}}
 }
 
 // Feed sets who is shown every match as an alert of kind match or timeout before it may be held back: the rules over alerts
@@ -38,7 +40,7 @@ func NewMaker(p *Plan) *Maker {
 func (m *Maker) Feed(f func(*cep.Match, *cep.Alert)) { m.feed = f }
 
 // Counters returns the counters, which go on counting.
-func (m *Maker) Counters() *Counters { return &m.counters }
+func (m *Maker) Counters() *Counters { return m.counters }
 
 // Spans is the number of spans of suppression that are remembered.
 func (m *Maker) Spans() int { return len(m.spans.open) }
@@ -85,7 +87,7 @@ func (m *Maker) Make(match *cep.Match) *cep.Alert {
 	m.title(a)
 	m.steps(a, match.History)
 	m.counters.Alerts++
-	if p.Follow != nil && a.Kind != cep.AlertUpdate && m.following.open[match.Key] == nil {
+	if m.following.by != nil && a.Kind != cep.AlertUpdate && m.following.open[match.Key] == nil {
 		m.following.begin(match.Key, a, match.Moment)
 	}
 	return a
@@ -95,7 +97,7 @@ func (m *Maker) Make(match *cep.Match) *cep.Alert {
 func (m *Maker) admit(match *cep.Match, a *cep.Alert) bool {
 	if o := m.following.open[match.Key]; o != nil {
 		m.following.again(o, a.Time)
-		switch m.plan.Follow.WhileOpen {
+		switch m.following.by.WhileOpen {
 		case OpenCount:
 			m.counters.Counted++
 			return false

@@ -31,11 +31,11 @@ type ending struct {
 	key string
 }
 
-func newSpans(by *Suppress) spans {
+func newSpans(by *Suppress) *spans {
 	if by == nil {
-		return spans{}
+		return &spans{}
 	}
-	return spans{by: by, open: map[string]*span{}}
+	return &spans{by: by, open: map[string]*span{}}
 }
 
 // admit reports whether an alert goes out, and how many were held back since the one before it went out.

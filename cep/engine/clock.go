@@ -23,7 +23,7 @@ type clock struct {
 	layer int
 	reads []string
 	below []*clock
-	rules []*running // in the order of their ids
+	rules []*running // in the order of their ids, older versions behind
 	index *rules.Index
 
 	memo   *nfa.Memo
@@ -206,7 +206,7 @@ func (k *clock) event(e *entry) {
 	k.memo.Next()
 	for i := range e.routes {
 		r := e.routes[i].rule
-		if r.disabled != "" {
+		if r.disabled != "" || e.ev.Time > r.until {
 			continue
 		}
 		r.event(e, &e.routes[i])
@@ -237,6 +237,9 @@ func (k *clock) settle(upTo cep.Time) {
 
 // collect advances a rule and takes its alerts.
 func (k *clock) collect(r *running, upTo cep.Time) {
+	if r.heir != nil {
+		r = r.heir
+	}
 	k.made = r.advance(upTo, k.made)
 	k.deadlines[r.place] = r.deadline()
 }
@@ -244,7 +247,7 @@ func (k *clock) collect(r *running, upTo cep.Time) {
 // sortMade puts alerts in the order of S7.1. What a rule makes at one moment for one key is in order already.
 func sortMade(list []made) {
 	slices.SortStableFunc(list, func(a, b made) int {
-		return cmp.Or(a.Moment.Compare(b.Moment), cmp.Compare(a.rule.place, b.rule.place), cmp.Compare(a.Key, b.Key))
+		return cmp.Or(a.Moment.Compare(b.Moment), cmp.Compare(a.rule.rank, b.rule.rank), cmp.Compare(a.Key, b.Key))
 	})
 }
 

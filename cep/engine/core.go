@@ -36,6 +36,7 @@ type Keeper interface{ Keep(ev *cep.Event) }
 //
 // It belongs to one goroutine.
 type Core struct {
+	schema     *cep.Schema
 	streams    []*stream
 	byName     map[string]*stream
 	partitions map[*cep.Partition]*partition
@@ -59,7 +60,13 @@ type Core struct {
 // Streams stand in the order that decides between events of one time; partitions must have the same order. New enters the
 // streams' tie-break fields into the schema of the set: make decoders after it.
 func New(set *rules.Set, streams []Stream, o Options) (*Core, error) {
+	return build(set, streams, o, nil)
+}
+
+// build makes a Core, with older versions of rules beside those of the set.
+func build(set *rules.Set, streams []Stream, o Options, older []olderVersion) (*Core, error) {
 	c := &Core{
+		schema:     set.Schema,
 		byName:     map[string]*stream{},
 		partitions: map[*cep.Partition]*partition{},
 		options:    o,
@@ -96,7 +103,10 @@ func New(set *rules.Set, streams []Stream, o Options) (*Core, error) {
 	for _, rank := range ranks {
 		c.addRule(set.Rules[rank], rank, set.Predicates)
 	}
-	c.connect(set.Schema)
+	for i := range older {
+		c.addOlder(&older[i])
+	}
+	c.connect()
 	for _, k := range c.clocks {
 		list := make([]*rules.Rule, len(k.rules))
 		k.deadlines = make([]cep.Time, len(k.rules))
@@ -111,31 +121,40 @@ func New(set *rules.Set, streams []Stream, o Options) (*Core, error) {
 }
 
 func (c *Core) addRule(r *rules.Rule, rank, predicates int) {
-	names := slices.Clone(r.Streams)
-	if r.Alert.Resolve != nil {
-		names = append(names, r.Alert.Resolve.From...)
-	}
-	slices.Sort(names)
-	var streams []*stream
-	for _, name := range slices.Compact(names) {
-		if name == AlertStream {
-			continue
-		}
-		s := c.byName[name]
-		if s == nil {
-			c.skipped = append(c.skipped, RuleSummary{ID: r.ID, Skipped: fmt.Sprintf("nothing is read for its stream %q", name)})
-			return
-		}
-		streams = append(streams, s)
+	streams, missing := c.streamsOf(r)
+	if missing != "" {
+		c.skipped = append(c.skipped, RuleSummary{ID: r.ID, Skipped: fmt.Sprintf("nothing is read for its stream %q", missing)})
+		return
 	}
 	k := c.clockOf(streams, r, predicates)
-	x := newRunning(r, rank, k.memo)
+	x := newRunning(r, rank, nfa.NewMachine(r.Program, k.memo))
+	x.machine.SetFirstTime(cep.AfterAll) // until it is known nothing lies above it
 	if c.options.Furthest {
 		x.machine.TrackFurthest()
 	}
 	x.clock = k
 	k.rules = append(k.rules, x)
 	c.running = append(c.running, x)
+}
+
+// streamsOf returns the streams that a rule waits for, in the order of their names, or the name of one that is not read.
+func (c *Core) streamsOf(r *rules.Rule) (list []*stream, missing string) {
+	names := slices.Clone(r.Streams)
+	if r.Alert.Resolve != nil {
+		names = append(names, r.Alert.Resolve.From...)
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		if name == AlertStream {
+			continue
+		}
+		s := c.byName[name]
+		if s == nil {
+			return nil, name
+		}
+		list = append(list, s)
+	}
+	return list, ""
 }
 
 // clockOf returns the clock of exactly these streams, and the alerts of the same rules.
@@ -162,27 +181,36 @@ func (c *Core) clockOf(streams []*stream, r *rules.Rule, predicates int) *clock 
 }
 
 // connect lets rules over alerts read the alerts of those below.
-func (c *Core) connect(schema *cep.Schema) {
+func (c *Core) connect() {
 	for _, k := range c.clocks {
 		for _, id := range k.reads {
 			low := c.find(id)
 			if low == nil || low.rule.Shadow {
 				continue
 			}
-			if low.feed == nil {
-				names := make([]string, len(low.rule.Alert.Fields))
-				for i, f := range low.rule.Alert.Fields {
-					names[i] = f.Name
-				}
-				low.feed = newFeed(schema, names)
-				low.maker.Feed(func(m *cep.Match, a *cep.Alert) {
-					low.clock.fed = append(low.clock.fed, made{low, alert.Out{Moment: m.Moment, Key: m.Key, Alert: a}})
-				})
+			raw := slices.ContainsFunc(k.rules, func(r *running) bool { return showsEvents(r.rule) })
+			low.feedTo(k, c.schema, raw)
+			for _, old := range low.drains {
+				old.feedTo(k, c.schema, raw)
 			}
-			low.feed.readers = append(low.feed.readers, k)
-			low.feed.raw = low.feed.raw || slices.ContainsFunc(k.rules, func(r *running) bool { return showsEvents(r.rule) })
 		}
 	}
+}
+
+// feedTo lets the rules of a clock read the alerts of this one.
+func (r *running) feedTo(k *clock, schema *cep.Schema, raw bool) {
+	if r.feed == nil {
+		names := make([]string, len(r.rule.Alert.Fields))
+		for i, f := range r.rule.Alert.Fields {
+			names[i] = f.Name
+		}
+		r.feed = newFeed(schema, names)
+		r.maker.Feed(func(m *cep.Match, a *cep.Alert) {
+			r.clock.fed = append(r.clock.fed, made{r, alert.Out{Moment: m.Moment, Key: m.Key, Alert: a}})
+		})
+	}
+	r.feed.readers = append(r.feed.readers, k)
+	r.feed.raw = r.feed.raw || raw
 }
 
 // find returns a rule that runs, nil where there is none of that id.

@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/cepd/cepd/cep"
 	"github.com/cepd/cepd/cep/alert"
@@ -25,8 +27,13 @@ type running struct {
 	// after is the time up to which the rule has seen everything, or from which on it exists: what lies at or below it and
 	// is read again is not for it.
 	after cep.Time
+	// heir is the version of the rule that took over from this one, which opens no starts any more; drains are the older
+	// versions that this one took over from, on the same clock, oldest first.
+	heir   *running
+	drains []*running
 	// over are the events of this release that end open alerts, in order.
-	over []resolution
+	over  []resolution
+	found []found // scratch of advance
 	// disabled says why the rule no longer runs, "" while it does; until is how far its time may still go, and mute that it
 	// makes no more alerts.
 	disabled string
@@ -40,18 +47,16 @@ type resolution struct {
 	key    cep.Key
 }
 
-func newRunning(r *rules.Rule, rank int, memo *nfa.Memo) *running {
+func newRunning(r *rules.Rule, rank int, machine *nfa.Machine) *running {
 	x := &running{
 		rule:    r,
 		rank:    rank,
 		router:  rules.NewRouter(r),
-		machine: nfa.NewMachine(r.Program, memo),
+		machine: machine,
 		maker:   alert.NewMaker(planOf(r)),
 		until:   cep.AfterAll,
 		after:   cep.BeforeAll,
 	}
-	// Until its first time is known nothing lies above it.
-	x.machine.SetFirstTime(cep.AfterAll)
 	return x
 }
 
@@ -102,20 +107,39 @@ func (r *running) event(e *entry, to *route) {
 	r.machine.Event(key, &e.ev, to.mask)
 }
 
-// advance moves time and appends the alerts that come of it, in the order of their moments.
+// found is a match of a version of a rule.
+type found struct {
+	by    *running
+	match cep.Match
+}
+
+// advance moves time and appends the alerts that come of it, in the order of their moments: those of all versions of the
+// rule, because they share what they remember.
 func (r *running) advance(w cep.Time, dst []made) []made {
-	matches := r.matches(w)
+	r.found = r.found[:0]
+	for _, old := range r.drains {
+		r.find(old, w)
+	}
+	r.find(r, w)
+	if len(r.drains) > 0 {
+		// At one moment the version with the older starts comes first, as in S5.3.
+		slices.SortStableFunc(r.found, func(a, b found) int {
+			return cmp.Or(a.match.Moment.Compare(b.match.Moment), cmp.Compare(a.match.Key, b.match.Key))
+		})
+		r.letGo(w)
+	}
 	over := r.over
 	r.over = r.over[:0]
-	for i := range matches {
-		m := &matches[i]
+	for i := range r.found {
+		f := &r.found[i]
 		// At one moment an open alert ends first: the event that ends it may complete the match of a new one.
-		for len(over) > 0 && over[0].moment.Compare(m.Moment) <= 0 {
+		for len(over) > 0 && over[0].moment.Compare(f.match.Moment) <= 0 {
 			dst = r.resolve(over[0], dst)
 			over = over[1:]
 		}
-		dst = r.alert(m, dst)
+		dst = f.by.alert(&f.match, dst)
 	}
+	clear(r.found)
 	for _, o := range over {
 		dst = r.resolve(o, dst)
 	}
@@ -123,6 +147,25 @@ func (r *running) advance(w cep.Time, dst []made) []made {
 		dst = r.pass(cep.Moment{Time: w.Add(1)}, dst)
 	}
 	return dst
+}
+
+// find adds the matches of a version.
+func (r *running) find(version *running, w cep.Time) {
+	for _, m := range version.matches(w) {
+		r.found = append(r.found, found{version, m})
+	}
+}
+
+// letGo drops older versions that have no match to come.
+func (r *running) letGo(w cep.Time) {
+	r.drains = slices.DeleteFunc(r.drains, func(old *running) bool {
+		over := old.disabled != "" || old.machine.OpenStarts() == 0 || w >= old.until
+		if over {
+			old.disable("drain", "no starts are left", cep.BeforeAll)
+		}
+		old.clock.deadlines[old.place] = old.deadline()
+		return over
+	})
 }
 
 // matches moves the machine and returns what it lets out.
@@ -139,12 +182,18 @@ func (r *running) matches(w cep.Time) (out []cep.Match) {
 	return r.machine.Matches()
 }
 
-// deadline is the next time at which the rule needs to be moved.
+// deadline is the next time at which the rule needs to be moved. Open alerts are in the care of the newest version.
 func (r *running) deadline() cep.Time {
-	if r.disabled != "" {
-		return r.maker.NextDue()
+	t := cep.AfterAll
+	if r.disabled == "" {
+		if t = r.machine.NextDeadline(); t > r.until {
+			t = cep.AfterAll
+		}
 	}
-	return min(r.machine.NextDeadline(), r.maker.NextDue())
+	if r.heir == nil {
+		t = min(t, r.maker.NextDue())
+	}
+	return t
 }
 
 // alert appends the alert of a match, if it goes out, and what time alone brings before it.

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/cepd/cepd/cep"
 	"github.com/cepd/cepd/cep/alert"
@@ -13,13 +14,29 @@ import (
 	"github.com/cepd/cepd/rules"
 )
 
+// drainsMax is the number of older versions of a rule that may still have open starts: somebody who edits a rule more often
+// than its window is long is trying things out.
+const drainsMax = 4
+
+// drainDefault is how long a version without a window may drain.
+const drainDefault = 24 * time.Hour
+
+// olderVersion is a version of a rule that runs on for the starts that it has open.
+type olderVersion struct {
+	state  *State
+	before *running
+	data   []byte
+	until  cep.Time
+}
+
 // State is what a Core knew when it was left: open starts as snapshots, clocks, open alerts, spans of suppression, and what
 // waited to go out. Events that waited in order buffers are not in it: the source is the buffer.
 type State struct {
 	core     *Core
-	machines map[string][]byte
+	machines map[*running][]byte
 	pending  []pendingAlert
 	out      []outgoing
+	places   map[partitionName]*cep.Partition
 }
 
 // pendingAlert is an alert that a rule over alerts has not seen yet.
@@ -32,9 +49,10 @@ type pendingAlert struct {
 type Change struct {
 	Rule string
 	Kind ChangeKind
-	// Starts is the number of open starts that are kept or dropped, Reason why they could not be kept.
-	Starts int
-	Reason string
+	// Starts is the number of open starts that are kept, drain, or are dropped. Dropped is the number of those of older
+	// versions that had to make room. Reason says why a rule of the same meaning could not keep its starts.
+	Starts, Dropped int
+	Reason          string
 }
 
 // ChangeKind says what became of a rule.
@@ -42,13 +60,14 @@ type ChangeKind uint8
 
 // What becomes of a rule.
 const (
-	RuleKept    ChangeKind = iota // its meaning is what it was: it goes on
-	RuleAdded                     // it begins with what lies above the swap
-	RuleChanged                   // its open starts are dropped, and it begins anew
-	RuleDeleted                   // its open alerts end
+	RuleKept     ChangeKind = iota // its meaning is what it was: it goes on
+	RuleAdded                      // it begins with what lies above the swap
+	RuleChanged                    // its open starts are dropped, and it begins anew
+	RuleDraining                   // it begins anew, and its open starts finish under the old version
+	RuleDeleted                    // its open starts are dropped, its open alerts end
 )
 
-var changeNames = [...]string{"kept", "added", "changed", "deleted"}
+var changeNames = [...]string{"kept", "added", "changed", "draining", "deleted"}
 
 // String returns the word for the change.
 func (k ChangeKind) String() string { return changeNames[k] }
@@ -60,15 +79,17 @@ var errCarried = errors.New("events inside a recording cannot be read again from
 // afterwards; [Resume] goes on.
 func (c *Core) Leave() (*State, error) {
 	c.Release()
-	s := &State{core: c, machines: map[string][]byte{}, out: c.left.rest()}
+	s := &State{core: c, machines: map[*running][]byte{}, out: c.left.rest()}
 	for _, p := range c.partitions {
 		if len(p.carried) > 0 {
 			return nil, fmt.Errorf("leave partition %s of stream %s: %w", p.id.Name, p.id.Stream, errCarried)
 		}
 	}
 	for _, r := range c.running {
-		if r.disabled == "" {
-			s.machines[r.rule.ID] = r.machine.AppendSnapshot(nil)
+		for _, v := range append([]*running{r}, r.drains...) {
+			if v.disabled == "" {
+				s.machines[v] = v.machine.AppendSnapshot(nil)
+			}
 		}
 	}
 	seen := map[*order]bool{}
@@ -95,11 +116,17 @@ func (c *Core) Leave() (*State, error) {
 // released, or must be seen by rules that are new. It is not counted again. The schema of the set must hold every field at
 // the slot where the set before had it.
 func Resume(set *rules.Set, streams []Stream, o Options, state *State) (*Core, []Change, error) {
-	c, err := New(set, streams, o)
+	old := state.core
+	for slot := range old.schema.Len() {
+		if slot >= set.Schema.Len() || set.Schema.Name(slot) != old.schema.Name(slot) {
+			return nil, nil, fmt.Errorf("resume: %w: %s", errMoved, old.schema.Name(slot))
+		}
+	}
+	p := newPlan(set, state)
+	c, err := build(set, streams, o, p.older)
 	if err != nil {
 		return nil, nil, err
 	}
-	old := state.core
 	c.arrivals, c.left.list = old.arrivals, state.out
 	for _, s := range c.streams {
 		if before := old.byName[s.Name]; before != nil {
@@ -107,15 +134,18 @@ func Resume(set *rules.Set, streams []Stream, o Options, state *State) (*Core, [
 		}
 	}
 	c.adoptClocks(old)
-	changes := c.adoptRules(state)
+	c.adoptRules(p)
 	for _, p := range state.pending {
 		if low := c.find(p.alert.Rule); low != nil && low.feed != nil {
 			low.clock.deliver(low.feed, p.alert, p.order)
 		}
 	}
 	c.emit()
-	return c, changes, nil
+	return c, p.changes, nil
 }
+
+// errMoved says that the rules were compiled with a schema of their own.
+var errMoved = errors.New("a field has another slot than before")
 
 // From is the offset from which a partition has to be read after [Resume]: 0 if nothing of it was read.
 func (c *Core) From(id *cep.Partition) int64 {
@@ -179,56 +209,153 @@ func (k *clock) name() string {
 	return b.String()
 }
 
-func (c *Core) adoptRules(state *State) []Change {
-	var changes []Change
-	places := map[partitionName]*cep.Partition{}
-	for id := range c.partitions {
-		places[partitionName{id.Stream, id.Name}] = id
-	}
-	intern := func(stream, name string) *cep.Partition {
-		n := partitionName{stream, name}
-		if places[n] == nil {
-			places[n] = &cep.Partition{Stream: stream, Name: name, Order: math.MaxInt}
+// plan is what becomes of each rule.
+type plan struct {
+	state   *State
+	changes []Change
+	// kept are the rules that go on with their machines, by id; older the versions that drain.
+	kept  map[string]*nfa.Machine
+	older []olderVersion
+}
+
+// newPlan decides what becomes of each rule when the set takes over.
+func newPlan(set *rules.Set, state *State) *plan {
+	p := &plan{state: state, kept: map[string]*nfa.Machine{}}
+	after := map[string]*rules.Rule{}
+	for _, r := range set.Rules {
+		if !r.Enabled {
+			continue
 		}
-		return places[n]
+		after[r.ID] = r
+		if before := state.core.find(r.ID); before != nil {
+			p.changes = append(p.changes, p.change(before, r))
+		} else {
+			p.changes = append(p.changes, Change{Rule: r.ID, Kind: RuleAdded})
+		}
 	}
+	for _, before := range state.core.running {
+		if after[before.rule.ID] == nil {
+			p.changes = append(p.changes, Change{Rule: before.rule.ID, Kind: RuleDeleted, Starts: before.starts()})
+		}
+	}
+	slices.SortFunc(p.changes, func(a, b Change) int { return strings.Compare(a.Rule, b.Rule) })
+	return p
+}
+
+// change decides what becomes of the open starts of a rule.
+func (p *plan) change(before *running, r *rules.Rule) Change {
+	c := Change{Rule: r.ID, Kind: RuleChanged, Starts: before.machine.OpenStarts()}
+	var older []olderVersion
+	for _, old := range before.drains {
+		older = append(older, olderVersion{p.state, old, p.state.machines[old], old.until})
+	}
+	data, ok := p.state.machines[before]
+	if ok && before.rule.Fingerprint == r.Fingerprint {
+		m, err := nfa.Restore(r.Program, nil, data, p.state.intern)
+		if err == nil {
+			c.Kind, p.kept[r.ID] = RuleKept, m
+		} else {
+			c.Reason = err.Error()
+		}
+	}
+	if c.Kind == RuleChanged && ok && !r.DropOnChange && c.Starts > 0 {
+		c.Kind = RuleDraining
+		within := before.rule.Within
+		if within == 0 {
+			within = drainDefault
+		}
+		older = append(older, olderVersion{p.state, before, data, before.clock.released.Add(within)})
+	}
+	for len(older) > drainsMax {
+		c.Dropped += older[0].before.machine.OpenStarts()
+		older = older[1:]
+	}
+	p.older = append(p.older, older...)
+	return c
+}
+
+// starts is the number of open starts of all versions.
+func (r *running) starts() int {
+	n := r.machine.OpenStarts()
+	for _, old := range r.drains {
+		n += old.machine.OpenStarts()
+	}
+	return n
+}
+
+// intern returns the partition of a position that open starts hold.
+func (s *State) intern(stream, name string) *cep.Partition {
+	if s.places == nil {
+		s.places = map[partitionName]*cep.Partition{}
+		for id := range s.core.partitions {
+			s.places[partitionName{id.Stream, id.Name}] = id
+		}
+	}
+	n := partitionName{stream, name}
+	if s.places[n] == nil {
+		s.places[n] = &cep.Partition{Stream: stream, Name: name, Order: math.MaxInt}
+	}
+	return s.places[n]
+}
+
+// addOlder adds a version that drains beside the one that took over. It drains on the streams that it reads, which must be
+// those of its heir: otherwise the two have no common order in which to make alerts.
+func (c *Core) addOlder(v *olderVersion) {
+	heir := c.find(v.before.rule.ID)
+	streams, missing := c.streamsOf(v.before.rule)
+	if heir == nil || missing != "" || !slices.Equal(streams, heir.clock.streams) || !slices.Equal(v.before.rule.Reads, heir.clock.reads) {
+		return
+	}
+	// Its predicates have numbers of another set, so it has a memo of its own.
+	m, err := nfa.Restore(v.before.rule.Program, nil, v.data, v.state.intern)
+	if err != nil {
+		return
+	}
+	m.Drain()
+	x := newRunning(v.before.rule, heir.rank, m)
+	x.clock, x.heir, x.started, x.after, x.until = heir.clock, heir, true, v.before.clock.released, v.until
+	heir.clock.rules = append(heir.clock.rules, x)
+	heir.drains = append(heir.drains, x)
+}
+
+// adoptRules gives the rules what they knew.
+func (c *Core) adoptRules(p *plan) {
+	old := p.state.core
 	for _, r := range c.running {
-		before := state.core.find(r.rule.ID)
-		change := Change{Rule: r.rule.ID, Kind: RuleAdded}
 		r.after = r.clock.released
-		if before != nil {
-			change.Kind, change.Starts = RuleChanged, before.machine.OpenStarts()
-			data, ok := state.machines[r.rule.ID]
-			if ok && before.rule.Fingerprint == r.rule.Fingerprint {
-				m, err := nfa.Restore(r.rule.Program, r.clock.memo, data, intern)
-				if err == nil {
-					change.Kind = RuleKept
-					r.machine, r.started, r.after = m, before.started, before.clock.released
-					r.changeKeys(before.rule.Keys)
-					if c.options.Furthest {
-						m.TrackFurthest()
-					}
-				} else {
-					change.Reason = err.Error()
-				}
+		before := old.find(r.rule.ID)
+		if m := p.kept[r.rule.ID]; m != nil {
+			// The machine that was restored to see whether it can be has a memo of its own; the shared one saves asking twice.
+			if shared, err := nfa.Restore(r.rule.Program, r.clock.memo, p.state.machines[before], p.state.intern); err == nil {
+				m = shared
 			}
+			r.machine, r.started, r.after = m, before.started, before.clock.released
+			if c.options.Furthest {
+				m.TrackFurthest()
+			}
+			r.changeKeys(before.rule.Keys)
+		}
+		if before != nil {
 			c.send(r, r.maker.Adopt(before.maker, cep.Moment{Time: before.clock.released, Seq: cep.ByTime}))
+		}
+		for _, v := range r.drains {
+			r.maker.Join(v.maker)
 		}
 		if !r.started && r.clock.started {
 			r.start(r.clock.released)
 		}
-		r.clock.deadlines[r.place] = r.deadline()
-		changes = append(changes, change)
 	}
-	for _, before := range state.core.running {
+	for _, k := range c.clocks {
+		for _, r := range k.rules {
+			k.deadlines[r.place] = r.deadline()
+		}
+	}
+	for _, before := range old.running {
 		if c.find(before.rule.ID) == nil {
-			changes = append(changes, Change{Rule: before.rule.ID, Kind: RuleDeleted, Starts: before.machine.OpenStarts()})
 			c.send(before, before.maker.EndAll(cep.Moment{Time: before.clock.released, Seq: cep.ByTime}, nil))
 		}
 	}
-	slices.SortFunc(changes, func(a, b Change) int { return strings.Compare(a.Rule, b.Rule) })
 	slices.SortStableFunc(c.left.list, func(a, b outgoing) int { return a.order.compare(&b.order) })
-	return changes
 }
 
 // changeKeys lets keys that were put on the rule's list wait from now on, and ends the wait of those taken off (S4.4).

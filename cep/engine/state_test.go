@@ -49,7 +49,6 @@ func (r *replayable) goOn(t fataler, set *rules.Set) []engine.Change {
 	}
 	r.Core = core
 	for _, p := range []*cep.Partition{auth0, auth1, web0} {
-		core.Open(p)
 		from := core.From(p)
 		for _, in := range r.read[p] {
 			if in.offset >= from {
@@ -134,28 +133,31 @@ func TestRestartChangesNothing(t *testing.T) {
 	}
 }
 
-// S10: a rule whose meaning stays keeps its open starts, a changed or new one sees what lies above the swap, open alerts of
-// a deleted one end.
+// S10: a rule whose meaning stays keeps its open starts, a changed one finishes them beside the new version or drops them, a
+// new one sees what lies above the swap, open alerts of a deleted one end.
 func TestSwap(t *testing.T) {
 	seq := func(id, fingerprint, b string) *patterns.Rule {
 		r := rule(id, 1000, element{from: "auth", kind: "a"}, element{from: "auth", kind: b})
 		r.Fingerprint = fingerprint
 		return r
 	}
-	kept, changed := seq("kept", "1", "b"), seq("changed", "2", "b")
+	kept, changed, dropped := seq("kept", "1", "b"), seq("changed", "2", "b"), seq("dropped", "5", "b")
 	deleted := resolved(rule("deleted", 0, element{from: "auth", kind: "a"}), "auth", "never", 0, 0, patterns.OpenCount)
-	r := newReplayable(t, setOf(kept, changed, deleted), 1, engine.Stream{Name: "auth", Lateness: 5}, engine.Stream{Name: "web"})
+	r := newReplayable(t, setOf(kept, changed, dropped, deleted), 1, engine.Stream{Name: "auth", Lateness: 5}, engine.Stream{Name: "web"})
 	r.take(number([]input{ev(auth0, 1, "a", "u"), ev(auth0, 10, "other", "u"), ev(auth0, 7, "a", "v"), ev(auth0, 8, "c", "u")})...)
 	wantAlerts(t, r.bench, "deleted 1 u a=auth/0/0@1")
 
 	added := seq("added", "3", "c")
 	kept = seq("kept", "1", "b")
 	kept.Exceptions = []patterns.Exception{{Name: "not v", Where: kindIs("never"), Expires: cep.AfterAll}}
-	changes := r.goOn(t, setOf(kept, seq("changed", "4", "c"), added))
+	dropped = seq("dropped", "6", "c")
+	dropped.DropOnChange = true
+	changes := r.goOn(t, setOf(kept, seq("changed", "4", "c"), dropped, added))
 	want := []engine.Change{
 		{Rule: "added", Kind: engine.RuleAdded},
-		{Rule: "changed", Kind: engine.RuleChanged, Starts: 1},
+		{Rule: "changed", Kind: engine.RuleDraining, Starts: 1},
 		{Rule: "deleted", Kind: engine.RuleDeleted},
+		{Rule: "dropped", Kind: engine.RuleChanged, Starts: 1},
 		{Rule: "kept", Kind: engine.RuleKept, Starts: 1},
 	}
 	if diff := cmp.Diff(want, changes); diff != "" {
@@ -166,7 +168,8 @@ func TestSwap(t *testing.T) {
 	r.take(input{partition: auth0, time: 9, offset: 4, values: ev(auth0, 9, "c", "v").values}, input{partition: auth0, time: 9, offset: 5, values: ev(auth0, 9, "b", "u").values})
 	r.Finish(0)
 	wantAlerts(t, r.bench, "deleted 1 u a=auth/0/0@1", "deleted 4 by time u resolved",
-		"added 9 v a=auth/0/2@7 c=auth/0/4@9", "changed 9 v a=auth/0/2@7 c=auth/0/4@9", "kept 9 u a=auth/0/0@1 b=auth/0/5@9")
+		"added 9 v a=auth/0/2@7 c=auth/0/4@9", "changed 9 v a=auth/0/2@7 c=auth/0/4@9", "dropped 9 v a=auth/0/2@7 c=auth/0/4@9",
+		"changed 9 u a=auth/0/0@1 b=auth/0/5@9", "kept 9 u a=auth/0/0@1 b=auth/0/5@9")
 	if s := r.Summary().Streams[0]; s.Events != 6 || s.Late != 0 || s.Taken != 6 {
 		t.Errorf("stream %+v", s)
 	}
@@ -218,4 +221,123 @@ func TestKeys(t *testing.T) {
 	r.take(input{partition: auth0, time: 200, offset: 3, values: ev(auth0, 0, "x", "z").values})
 	r.Finish(0)
 	wantAlerts(t, r.bench, "silent 60 by time u", "silent 70 by time v beat=auth/0/1@20", "silent 90 by time n")
+}
+
+// A version drains until its last start has ended, at the latest after its window; four may, the oldest makes room; what is
+// suppressed is suppressed for all versions.
+func TestDraining(t *testing.T) {
+	version := func(n string) *patterns.Rule {
+		r := rule("r", 100, element{from: "auth", kind: "a" + n}, element{from: "auth", kind: "b"})
+		r.Fingerprint = n
+		r.Alert.Suppress = &patterns.Suppress{By: []patterns.SuppressBy{{Field: -1}}, For: 50, Max: 1}
+		return r
+	}
+	r := newReplayable(t, setOf(version("1")), 1, engine.Stream{Name: "auth"})
+	offset := int64(-1)
+	take := func(at cep.Time, kind, user string) {
+		offset++
+		r.take(input{partition: auth0, time: at, offset: offset, values: ev(auth0, at, kind, user).values})
+	}
+	var changes []engine.Change
+	for i, n := range []string{"1", "2", "3", "4", "5", "6"} {
+		at := cep.Time(10 * i)
+		take(at, "a"+n, "u"+n)
+		take(at, "a"+n, "w")
+		take(at+1, "x", "u")
+		if n != "6" {
+			changes = r.goOn(t, setOf(version(string(rune(n[0]+1)))))
+		}
+	}
+	// Version 1 had to make room at the fifth change.
+	if diff := cmp.Diff([]engine.Change{{Rule: "r", Kind: engine.RuleDraining, Starts: 2, Dropped: 2}}, changes); diff != "" {
+		t.Error(diff)
+	}
+	if s := r.Summary().Rules; len(s) != 1 || s[0].Draining != 8 {
+		t.Errorf("rules %+v", s)
+	}
+	take(60, "b", "u1")
+	take(61, "b", "u2")
+	take(62, "b", "u6")
+	take(63, "b", "w") // five starts of five versions, all suppressed but one
+	take(100, "b", "u3")
+	take(135, "b", "u4") // its window, and its draining, ended at 130
+	r.Finish(engine.ToEnd)
+	wantAlerts(t, r.bench,
+		"r 61 u2 a2=auth/0/3@10 b=auth/0/19@61", "r 62 u6 a6=auth/0/15@50 b=auth/0/20@62", "r 63 w a2=auth/0/4@10 b=auth/0/21@63",
+		"r 100 u3 a3=auth/0/6@20 b=auth/0/22@100")
+	if s := r.Summary().Rules[0]; s.Suppressed != 4 || s.Draining != 0 {
+		t.Errorf("rule %+v", s)
+	}
+}
+
+// Edits at any moment: what comes of them does not depend on batches.
+func TestEditsDependOnInputAlone(t *testing.T) {
+	drained := 0
+	rapid.Check(t, func(t *rapid.T) {
+		all := drawPartitions(t)
+		var arrival []int
+		for i, list := range all {
+			for range list {
+				arrival = append(arrival, i)
+			}
+		}
+		arrival = rapid.Permutation(arrival).Draw(t, "arrival")
+		edits := map[int]uint64{}
+		for range rapid.IntRange(1, 4).Draw(t, "edits") {
+			edits[rapid.IntRange(0, len(arrival)).Draw(t, "edit at")] = rapid.Uint64().Draw(t, "which")
+		}
+		play := func(batch int) ([]string, [][]engine.Change) {
+			r := newReplayable(t, layeredRules(), batch, metamorphicStreams...)
+			for _, p := range []*cep.Partition{auth0, auth1, web0} {
+				r.Open(p)
+			}
+			rest := slices.Clone(all)
+			var changes [][]engine.Change
+			for n, i := range arrival {
+				if which, ok := edits[n]; ok {
+					changes = append(changes, r.goOn(t, edited(which)))
+				}
+				r.take(rest[i][0])
+				rest[i] = rest[i][1:]
+			}
+			r.Finish(engine.ToEnd)
+			return r.alerts, changes
+		}
+		want, wantChanges := play(1)
+		for _, c := range slices.Concat(wantChanges...) {
+			if c.Kind == engine.RuleDraining {
+				drained++
+			}
+		}
+		got, gotChanges := play(rapid.SampledFrom([]int{2, 5, 1000}).Draw(t, "batch"))
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatal(diff)
+		}
+		if diff := cmp.Diff(wantChanges, gotChanges); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+	if drained == 0 {
+		t.Error("nothing drained")
+	}
+}
+
+// edited gives rules of one id other meanings, drops some, and changes only the looks of others.
+func edited(which uint64) *rules.Set {
+	set := layeredRules()
+	var list []*patterns.Rule
+	for i, r := range set.Rules {
+		switch which >> (2 * i) & 3 {
+		case 0:
+			r.Fingerprint = "other"
+		case 1:
+			r.Fingerprint, r.DropOnChange = "other", true
+		case 2:
+			if r.Layer == 0 && i%2 == 0 { // rules over alerts name those they read
+				continue
+			}
+		}
+		list = append(list, r)
+	}
+	return setOf(list...)
 }

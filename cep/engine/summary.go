@@ -62,6 +62,8 @@ type RuleSummary struct {
 	Ended  []Count `json:"ended"`
 	Open   int     `json:"open"`
 	Keys   int     `json:"keys"`
+	// Draining is the number of starts that are open under older versions of the rule.
+	Draining int `json:"draining,omitempty"`
 	// Matched and Timeouts are what was let out; Alerts went out (reminders and the like too), Suppressed were held back,
 	// Counted changed nothing because an alert was open. OpenAlerts are open now.
 	Matched    uint64 `json:"matched"`
@@ -96,7 +98,9 @@ func (c *Core) Summary() Summary {
 	s.Rules = slices.Clone(c.skipped)
 	for _, k := range c.clocks {
 		for _, r := range k.rules {
-			s.Rules = append(s.Rules, r.summary(k))
+			if r.heir == nil {
+				s.Rules = append(s.Rules, r.summary(k))
+			}
 		}
 	}
 	slices.SortFunc(s.Rules, func(a, b RuleSummary) int { return strings.Compare(a.ID, b.ID) })
@@ -109,7 +113,8 @@ func (r *running) summary(k *clock) RuleSummary {
 		ID: r.rule.ID, Disabled: r.disabled, Shadow: r.rule.Shadow, Seen: k.alerts,
 		Visible: in.Visible, Keyed: in.Keyed, NoKey: in.NoKey, TooManyKeys: in.TooManyKeys,
 		Opened: run.Opened, Open: r.machine.OpenStarts(), Keys: r.machine.Keys(),
-		Matched: run.Matched, Timeouts: run.Timeouts, Alerts: out.Alerts, Suppressed: out.Suppressed,
+		Draining: r.starts() - r.machine.OpenStarts(),
+		Matched:  run.Matched, Timeouts: run.Timeouts, Alerts: out.Alerts, Suppressed: out.Suppressed,
 		Counted: out.Counted, OpenAlerts: r.maker.Open(),
 		Refused: run.Refused, TooLong: run.TooLong,
 		Errors: in.Errors + run.Errors + out.Errors,
