@@ -25,11 +25,15 @@ import (
 
 // need is a case.
 type need struct {
-	ID         string  `json:"id"`
-	Need       string  `json:"need"`
-	Events     []entry `json:"events"`
-	Wanted     []alert `json:"wanted"`
-	EventsOpen bool    `json:"events_open"`
+	ID     string  `json:"id"`
+	Need   string  `json:"need"`
+	Events []entry `json:"events"`
+	Wanted []alert `json:"wanted"`
+}
+
+// eventsOpen reports whether the asker did not say exactly which events belong to a match.
+func (n *need) eventsOpen() bool {
+	return slices.ContainsFunc(n.Wanted, func(a alert) bool { return a.EventsOpen })
 }
 
 // entry is one thing that happens.
@@ -48,6 +52,8 @@ type alert struct {
 	At     string   `json:"at"`
 	Events []string `json:"events"`
 	Kind   string   `json:"kind"`
+	// EventsOpen: compare time and kind only.
+	EventsOpen bool `json:"events_open"`
 }
 
 // zero is a Monday at midnight, so that days and weeks of a case begin where its times do.
@@ -264,7 +270,7 @@ func describe(n *need, alerts []alert) []string {
 			when = cep.FormatDuration(d)
 		}
 		line := fmt.Sprintf("%s %s", when, a.Kind)
-		if !n.EventsOpen {
+		if !n.eventsOpen() {
 			line += " " + strings.Join(a.Events, ",")
 		}
 		out = append(out, line)
