@@ -11,8 +11,6 @@ import (
 func (p *Program) checkNode(n *node) error {
 	e := &p.elements[n.element]
 	switch {
-	case e.role != takes:
-		return errors.New("an element took an event that takes none")
 	case n.up == nil:
 		if p.entry&e.bit == 0 {
 			return errors.New("a chain begins in the middle")
@@ -119,6 +117,8 @@ func (m *Machine) checkRun(s *start, t *run) error {
 	switch {
 	case in.op != opTake && in.op != opDone:
 		return errors.New("a run that rests between two events")
+	case t.absent&^(p.between|p.end) != 0:
+		return errors.New("unknown absences")
 	case in.op == opDone && (t.n != 0 || t.link != NoLink || t.can || t.absent == 0 || s.state&startFull == 0):
 		return errors.New("a run that waits at the end for nothing")
 	case in.op == opTake && t.n > 1:
@@ -182,8 +182,8 @@ func (m *Machine) checkFrame(t *run) error {
 		return errors.New("a frame of another program")
 	case f.bars == 0 && f.count == 0 && !busy(f.groups):
 		return errors.New("an empty frame")
-	case len(p.bars) < 64 && f.bars>>len(p.bars) != 0 || t.n > 1 && f.bars != 0:
-		return errors.New("unknown greedy loops")
+	case t.n > 1 && f.bars != 0:
+		return errors.New("greedy loops are left behind inside a loop")
 	case f.count < 0 || int(f.count) > int(t.node.length):
 		return errors.New("a loop longer than the match")
 	}

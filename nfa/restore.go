@@ -205,6 +205,9 @@ func (r *restorer) node() {
 		r.events = append(r.events, e)
 	}
 	element := r.index(len(p.elements), "element")
+	if r.err == nil && p.elements[element].role != takes {
+		r.fail("an element took an event that takes none")
+	}
 	if r.err != nil {
 		return
 	}
@@ -299,6 +302,7 @@ func (r *restorer) run(t *run) {
 		f.groups = append(f.groups, groupState{n: uint16(r.index(math.MaxUint16, "repetition")), took: r.bool(), first: cep.Time(r.int())})
 	}
 	t.frame = f
+	r.check(len(p.bars) == 64 || f.bars>>len(p.bars) == 0, "unknown greedy loops")
 	if r.err != nil || int(f.count) > int(t.node.length) {
 		r.fail("a loop longer than the match")
 		return

@@ -158,6 +158,21 @@ func wholeFixture(t testing.TB) (m *Machine, rest []input) {
 	return m, list[before:]
 }
 
+// ledFixture is a machine with parked starts.
+func ledFixture(t testing.TB) (m *Machine, rest []input) {
+	b := sequence(t, "a{2,} >>b+ >>c")
+	b.Rule, b.Within, b.After = "led", seconds(20), SkipPastLast
+	b.Names[0].Keep, b.Names[1].Keep = []int{slotValue}, []int{slotValue}
+	m = NewMachine(b.compile(t), nil)
+	var list []input
+	for _, ev := range stream("a@0=1 a@1=2 b@2=3 a@3=4 b@4=5 a@6=6 a@18=7 b@19=8 a@23=9 c@25 a@26=1") {
+		list = append(list, input{key: "k", event: ev, mask: all})
+	}
+	const before = 7
+	feed(m, list[:before])
+	return m, list[before:]
+}
+
 // TestFixtures restores the snapshots that every released version has written. A new version of the format adds a file; the
 // old ones stay.
 func TestFixtures(t *testing.T) {
@@ -206,7 +221,7 @@ func seal(b []byte) []byte {
 
 // TestRestoreRefuses changes, cuts and lengthens a good snapshot in every place.
 func TestRestoreRefuses(t *testing.T) {
-	for _, make := range []func(testing.TB) (*Machine, []input){fixture, wholeFixture} {
+	for _, make := range []func(testing.TB) (*Machine, []input){fixture, wholeFixture, ledFixture} {
 		m, _ := make(t)
 		restoreRefuses(t, m)
 	}
@@ -243,20 +258,17 @@ func restoreRefuses(t *testing.T, m *Machine) {
 // snapshot is a fixed point, and that goes on without harm.
 func FuzzDecodeSnapshot(f *testing.F) {
 	programs := []*Program{}
-	for which, make := range []func(testing.TB) (*Machine, []input){fixture, wholeFixture} {
+	for which, make := range []func(testing.TB) (*Machine, []input){fixture, wholeFixture, ledFixture} {
 		m, rest := make(f)
 		programs = append(programs, m.Program())
-		f.Add(which == 1, NewMachine(m.Program(), nil).AppendSnapshot(nil))
+		f.Add(uint8(which), NewMachine(m.Program(), nil).AppendSnapshot(nil))
 		for i := range rest {
-			f.Add(which == 1, m.AppendSnapshot(nil))
+			f.Add(uint8(which), m.AppendSnapshot(nil))
 			feed(m, rest[i:i+1])
 		}
 	}
-	f.Fuzz(func(t *testing.T, whole bool, b []byte) {
-		p := programs[0]
-		if whole {
-			p = programs[1]
-		}
+	f.Fuzz(func(t *testing.T, which uint8, b []byte) {
+		p := programs[int(which)%len(programs)]
 		m, err := Restore(p, nil, seal(b), interner())
 		if err != nil {
 			if !errors.Is(err, ErrSnapshot) {
