@@ -152,6 +152,18 @@ func TestInclude(t *testing.T) {
 	}
 }
 
+// What a pattern excludes is taken, and counted in the id and in the times, but not listed.
+func TestUnlisted(t *testing.T) {
+	p := bruteForce()
+	all := alert.NewMaker(p).Make(at(9, key(cep.Int(1)), twoSteps()))
+	q := *p
+	q.Unlisted = func(t cep.Taken) bool { return t.Position().Offset == 7 }
+	some := alert.NewMaker(&q).Make(at(9, key(cep.Int(1)), twoSteps()))
+	if some.ID != all.ID || some.First != all.First || len(some.Steps[0].Events) != 1 || some.Steps[0].Events[0].Position.Offset != 9 {
+		t.Errorf("alert %+v", *some)
+	}
+}
+
 // A title is one line whatever events say.
 func TestTitleCannotInject(t *testing.T) {
 	p := bruteForce()

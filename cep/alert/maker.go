@@ -208,6 +208,9 @@ func (m *Maker) steps(a *cep.Alert, h cep.History) {
 	}
 	for i := range a.Events {
 		t := h.Nth(i)
+		if m.plan.Unlisted != nil && m.plan.Unlisted(t) {
+			continue
+		}
 		ev := cep.AlertEvent{Time: t.Time(), Position: t.Position()}
 		if m.plan.Include != IncludeIDs {
 			ev.Raw = t.Raw()

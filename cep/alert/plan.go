@@ -29,7 +29,9 @@ type Plan struct {
 	SeverityOf Eval
 	Title      []Segment
 	Include    Include
-	Suppress   *Suppress
+	// Unlisted says that an alert does not list an event that its match took; nil: it lists all.
+	Unlisted func(cep.Taken) bool
+	Suppress *Suppress
 	// Follow is nil for a rule whose alerts end as they begin.
 	Follow *Follow
 	// Shadow rules make no alerts and touch no state: their matches are counted, that is all.

@@ -271,6 +271,9 @@ func planOf(r *rules.Rule) *alert.Plan {
 			p.Steps[e.Name].Absent = false
 		}
 	}
+	if r.Program.Pattern().Rows != nil {
+		p.Unlisted = nfa.Excluded
+	}
 	for _, f := range r.Alert.Fields {
 		p.Fields = append(p.Fields, alert.Field{Name: f.Name, Eval: f.Expr.Eval})
 	}
