@@ -71,6 +71,9 @@ func newRowMachine(m *Machine) *rowMachine {
 func (r *rowMachine) look(key []byte, ev *cep.Event, mask uint64) {
 	r.m.counters.Delivered++
 	k := r.keys[string(key)]
+	if r.m.draining && (k == nil || len(k.events) == 0) {
+		return
+	}
 	if k == nil {
 		k = &rowKey{key: string(key), due: cep.AfterAll}
 		r.keys[k.key] = k
@@ -285,6 +288,9 @@ func (r *rowMachine) end(match *node, reason EndReason) {
 	k.before = &last
 	k.events = slices.Delete(k.events, 0, skip)
 	k.ways, k.begun = k.ways[:0], false
+	if r.m.draining {
+		k.events = nil
+	}
 	for i := range k.events {
 		r.offer(i)
 		if len(k.ways) == 0 || r.p.code[k.ways[0].pc].op == rowDone {
