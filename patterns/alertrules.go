@@ -66,12 +66,10 @@ func (c *ruleChecker) alert() {
 // alertPlace says what expressions of an alert see; fields is nil where those of the alert are not known yet.
 func (c *ruleChecker) alertPlace(fields []string) *expression.Place {
 	p := &expression.Place{Match: true, Key: c.rule.Key, Fields: fields}
-	for _, e := range c.rule.Elements {
-		if !e.Absent {
-			p.Steps = append(p.Steps, expression.Step{Name: c.rule.Names[e.Name], Index: e.Name, List: e.Max != 1})
-		}
+	if c.all.sequence == nil { // the one step of a rule without a sequence
+		p.Steps = []expression.Step{{Name: c.rule.Names[0]}}
 	}
-	return p
+	return c.see(c.leaves, nil, p)
 }
 
 // title checks a template.

@@ -16,8 +16,10 @@ type checker struct {
 	options Options
 	schema  *cep.Schema
 	lists   map[string]*expression.List
-	maps    map[string]*expression.Map
-	macros  map[string]string
+	// listValues are the values of each list as they were written: a cell of a file is a text, whatever number it spells.
+	listValues map[string][]cep.Value
+	maps       map[string]*expression.Map
+	macros     map[string]string
 	// macroTexts and tableNames are where the names of the files' tables and macros stand.
 	macroTexts map[string]*text
 	tableNames map[string]*text
@@ -46,8 +48,16 @@ type ruleChecker struct {
 	// uses are the compiled expressions, for what the rule keeps and for warnings.
 	uses   []use
 	failed bool
-	// elements are those that could be read, beside the elements of the rule.
-	elements []*elementSyntax
+	// nameTexts are where the names of steps, absences and entries of `without` stand.
+	nameTexts map[string]*text
+	// parts are the elements of the rule's sequence that could be read, leaves those of all nesting; none where the rule
+	// has no sequence.
+	parts, leaves []*part
+	composites    int
+	// common are the parts of the rule's own key.
+	common []*expression.Expr
+	// isAlone says that the rule is an absence alone: its two leaves were written as one.
+	isAlone bool
 }
 
 // use is an expression of the rule, and where it stands. Title expressions stand inside their text.
@@ -64,6 +74,16 @@ func (c *ruleChecker) fail(t *text, code, hint, format string, args ...any) {
 	c.mark(c.rule.ID, t, code, hint, format, args...)
 }
 
+// failAt reports an error of the rule at a place that is no text. The line is shown where it stands in the rule's own file.
+func (c *ruleChecker) failAt(pos Pos, code, hint, format string, args ...any) {
+	c.failed = true
+	d := Diagnostic{Pos: pos, Length: 1, Code: code, Hint: hint, Rule: c.rule.ID, Message: fmt.Sprintf(format, args...)}
+	if own := c.own.id; pos.File == own.File {
+		d.Excerpt = own.file.Line(pos.Line)
+	}
+	c.add(d)
+}
+
 // warn reports something that is probably not meant.
 func (c *ruleChecker) warn(t *text, code, hint, format string, args ...any) {
 	c.add(Diagnostic{
@@ -76,99 +96,33 @@ func (c *ruleChecker) warn(t *text, code, hint, format string, args ...any) {
 func (c *checker) checkRule(own *ruleSyntax) *Rule {
 	r := &ruleChecker{
 		checker: c, own: own, all: withDefaults(own), aggregates: &expression.Aggregates{}, names: map[string]int{},
-		rule: &Rule{Pos: own.id.Pos},
+		nameTexts: map[string]*text{},
+		rule:      &Rule{Pos: own.id.Pos},
 	}
 	r.rule.ID = own.id.value
 	r.meta()
-	r.streams()
 	r.shape()
+	r.streams()
 	r.key()
 	r.conditions()
 	r.options()
 	r.windows()
 	r.alert()
+	r.resolve()
+	r.newest()
+	r.keys()
 	r.tests()
 	if r.failed {
 		return nil
 	}
 	r.rule.Aggregates = r.aggregates.All()
 	r.lower()
+	if r.failed {
+		return nil
+	}
 	r.rule.Fingerprint = fingerprint(r.rule)
 	r.lint()
 	return r.rule
-}
-
-// withDefaults returns the rule with the defaults of its document where it says nothing itself.
-func withDefaults(own *ruleSyntax) *ruleSyntax {
-	all := *own
-	d := own.document.defaults
-	if d == nil {
-		return &all
-	}
-	for _, t := range []struct{ own, common **text }{
-		{&all.name, &d.name},
-		{&all.description, &d.description},
-		{&all.status, &d.status},
-		{&all.revision, &d.revision},
-		{&all.enabled, &d.enabled},
-		{&all.severity, &d.severity},
-		{&all.where, &d.where},
-		{&all.within, &d.within},
-		{&all.unbounded, &d.unbounded},
-		{&all.emit, &d.emit},
-		{&all.onTimeout, &d.onTimeout},
-		{&all.onChange, &d.onChange},
-		{&all.contiguity, &d.contiguity},
-		{&all.loop, &d.loop},
-	} {
-		if *t.own == nil {
-			*t.own = *t.common
-		}
-	}
-	for _, t := range []struct{ own, common *[]*text }{
-		{&all.references, &d.references},
-		{&all.authors, &d.authors},
-		{&all.falsePositives, &d.falsePositives},
-		{&all.tags, &d.tags},
-		{&all.mitre, &d.mitre},
-		{&all.from, &d.from},
-	} {
-		if *t.own == nil {
-			*t.own = *t.common
-		}
-	}
-	// Keys are replaced whole, so the limits of a rule are not mixed with those of the defaults.
-	if all.startsPerKey == nil && all.eventsPerMatch == nil {
-		all.startsPerKey, all.eventsPerMatch = d.startsPerKey, d.eventsPerMatch
-	}
-	if all.by == nil {
-		all.by = d.by
-	}
-	if all.sequence == nil {
-		all.sequence = d.sequence
-	}
-	if all.after == nil {
-		all.after = d.after
-	}
-	if all.exceptions == nil {
-		all.exceptions = d.exceptions
-	}
-	if all.alert == nil {
-		all.alert = d.alert
-	}
-	if all.tests == nil {
-		all.tests = d.tests
-	}
-	// within and unbounded answer one question: what the rule says itself silences the default of the other.
-	switch {
-	case own.within != nil && own.unbounded == nil:
-		all.unbounded = nil
-	case own.unbounded != nil && own.within == nil:
-		if own.unbounded.value == "true" {
-			all.within = nil
-		}
-	}
-	return &all
 }
 
 func (c *ruleChecker) meta() {
@@ -179,6 +133,7 @@ func (c *ruleChecker) meta() {
 	m.FalsePositives, m.Tags = values(c.all.falsePositives), values(c.all.tags)
 	m.Revision = c.number(c.all.revision, "revision", 1, 1)
 	m.Enabled = c.bool(c.all.enabled, "enabled", true)
+	m.Shadow = c.word(c.all.mode, "mode", "alert", "alert", "shadow") == "shadow"
 	m.Severity = c.word(c.all.severity, "severity", severities[0], severities...)
 	for _, t := range c.all.mitre {
 		if !mitreShape.MatchString(t.value) {
@@ -195,10 +150,15 @@ func (c *ruleChecker) options() {
 	r.Timeouts = c.word(c.all.onTimeout, "on_timeout", "drop", "drop", "emit") == "emit"
 	r.DropOnChange = c.word(c.all.onChange, "on_change", "drain", "drain", "drop") == "drop"
 	r.Limits.StartsPerKey = int(c.number(c.all.startsPerKey, "starts_per_key", defaultStarts, 1))
+	r.Limits.DropOldest = c.word(c.all.onLimit, "on_limit", "refuse", "refuse", "drop_oldest") == "drop_oldest"
+	r.Newest = c.word(c.all.keep, "keep", "all", "all", "newest") == "newest"
 	r.Limits.EventsPerMatch = int(c.number(c.all.eventsPerMatch, "events_per_match", defaultEvents, 1))
 	r.After = nfa.SkipPastLast
 	if after := c.all.after; after != nil {
 		c.after(after)
+	}
+	if r.Pattern != nil {
+		c.rowOptions()
 	}
 }
 
@@ -232,15 +192,16 @@ func (c *ruleChecker) after(after *afterSyntax) {
 	}
 }
 
-func (c *ruleChecker) isAbsence(name int) bool {
-	return slices.ContainsFunc(c.rule.Elements, func(e Element) bool { return e.Name == name && e.Absent })
+// isStep reports whether a name is that of a step, which takes events.
+func (c *ruleChecker) isStep(name int) bool {
+	return slices.ContainsFunc(c.rule.Leaves(), func(e *Element) bool { return e.Name == name && !e.Absent })
 }
 
 // stepNames returns the names of the steps, without absences.
 func (c *ruleChecker) stepNames() []string {
 	var names []string
 	for i, n := range c.rule.Names {
-		if !c.isAbsence(i) {
+		if c.isStep(i) {
 			names = append(names, n)
 		}
 	}

@@ -56,6 +56,15 @@ const (
 	codeSuppress     = "CEP0147"
 	codeTest         = "CEP0148"
 	codeMore         = "CEP0149"
+	codeUntil        = "CEP0150"
+	codeMembers      = "CEP0151"
+	codeHoldPlace    = "CEP0152"
+	codeFirstSeen    = "CEP0153"
+	codeNewest       = "CEP0154"
+	codeKeys         = "CEP0155"
+	codeOverride     = "CEP0156"
+	codeCycle        = "CEP0157"
+	codeResolve      = "CEP0158"
 	codeNoKey        = "CEP0160"
 	codeStepField    = "CEP0161"
 	codeAnyLoop      = "CEP0162"
@@ -65,6 +74,18 @@ const (
 	codeNoTimeout    = "CEP0166"
 	codeTestStream   = "CEP0167"
 	codeAfterAbsence = "CEP0168"
+	codeGreedy       = "CEP0169"
+	codeGreedyLast   = "CEP0170"
+	codeState        = "CEP0171"
+	codeNoRule       = "CEP0172"
+	codeRow          = "CEP0301"
+	codeRowSteps     = "CEP0302"
+	codeRowWord      = "CEP0303"
+	codeRowGreedy    = "CEP0351"
+	codeRowAfter     = "CEP0352"
+	codeRowBlank     = "CEP0353"
+	codeRowLoop      = "CEP0354"
+	codeRowHidden    = "CEP0355"
 )
 
 // Code describes a code for the documentation.
@@ -81,7 +102,19 @@ func Codes() []Code {
 	for _, c := range expression.Codes() {
 		codes = append(codes, Code{Code: c.Code, Title: c.Title, Warning: c.Warning})
 	}
-	return codes
+	return append(codes, rowCodes...)
+}
+
+// rowCodes are those of row patterns.
+var rowCodes = []Code{
+	{codeRow, "The pattern cannot be read.", "A pattern is a regular expression over the names of steps: `a b+ (c | d)? PERMUTE(e, f) {- g -}`, with `* + ? {n} {n,} {n,m} {,m}` and a `?` behind one that is reluctant.", false},
+	{codeRowSteps, "The pattern and its steps do not fit together.", "Each step that the pattern names stands under `steps`, and each of these is in the pattern.", false},
+	{codeRowWord, "The word has no meaning beside a pattern.", "Matches of a pattern follow each other: there is nothing to hold back, and the next start depends on the match.", false},
+	{codeRowGreedy, "A greedy loop over a step without a condition stands before another step.", "It takes every event and gives back what the rest needs, so only the end of the window decides.", true},
+	{codeRowAfter, "`to_first` of a step that can only be first.", "", true},
+	{codeRowBlank, "The pattern prefers to match nothing.", "A start whose preferred way takes no event gives nothing.", true},
+	{codeRowLoop, "An unbounded loop over something that can take nothing.", "", true},
+	{codeRowHidden, "An alternative at the end that is never reached.", "Of `a | a b` the first is complete at once.", true},
 }
 
 var fileCodes = []Code{
@@ -139,6 +172,15 @@ var fileCodes = []Code{
 	{codeSuppress, "`suppress` names neither an alert field nor a part of the key.", "", false},
 	{codeTest, "A mistake in a test.", "", false},
 	{codeMore, "There are more mistakes than are shown.", "At most 200 errors and 200 warnings of one file are shown.", false},
+	{codeUntil, "`until` on something that has an upper bound.", "It ends a loop or group that would go on for ever otherwise: `times: 3..`.", false},
+	{codeMembers, "The parts of an `all_of` or `any_of` are not what they can be.", "An `all_of` has 2 to 8 single steps, or any_of of single steps; conditions that name siblings stand in the `where` of the `all_of`. An `any_of` has two alternatives or more.", false},
+	{codeHoldPlace, "A `hold` that does not stand last in the rule.", "", false},
+	{codeFirstSeen, "The condition of a step with `first_seen` asks what was taken.", "Whether an event is the first of its kind does not depend on a match.", false},
+	{codeNewest, "`keep: newest` in a rule for which it has no meaning.", "It is for sequences of single steps that are relaxed: no loops, absences, optional steps or composites.", false},
+	{codeKeys, "`keys` in a rule for which it has no meaning, or that do not fit the key.", "It is for an absence alone: keys that count as present from the beginning.", false},
+	{codeOverride, "An override of a rule that is not there, or two that want different things.", "", false},
+	{codeCycle, "Rules read each other's alerts in a circle.", "", false},
+	{codeResolve, "What happens to an open alert does not fit together.", "`while_open` and `repeat` need `resolve`, and `resolve` needs `where` or `quiet`.", false},
 	{codeNoKey, "No key.", "Without `by` all events of the world are one sequence: a failure of one user is followed by a success of another.", true},
 	{codeStepField, "A step is named like a field.", "In conditions the name means the field in some places and the step in others.", true},
 	{codeAnyLoop, "A loop that takes `any` without an upper bound.", "With n events that fit it has 2^n candidates.", true},
@@ -147,5 +189,9 @@ var fileCodes = []Code{
 	{codeNever, "The step can never be reached.", "Its condition contradicts the rule's `where`, or the limits of the rule are lower than what it must take.", true},
 	{codeNoTimeout, "`on_timeout: emit` in a rule in which nothing times out.", "", true},
 	{codeTestStream, "A test sends events to a stream that the rule does not read.", "", true},
+	{codeGreedy, "A step may fit what the greedy loop before it takes.", "A greedy loop gives nothing back: an event that fits both is always the loop's, and the step is never reached.", true},
+	{codeGreedyLast, "`greedy` on the last element changes nothing.", "", true},
+	{codeState, "The rule's state is large by nature.", "Every value of the time it looks back over is kept, for each key.", true},
+	{codeNoRule, "A condition names a rule whose alerts do not exist.", "", true},
 	{codeAfterAbsence, "`after_match` goes on from an absence.", "An absence takes no event, so nothing is skipped.", true},
 }

@@ -2,6 +2,7 @@ package patterns
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/cepd/cepd/cep"
 	"github.com/cepd/cepd/patterns/expression"
@@ -9,14 +10,16 @@ import (
 
 // compile compiles an expression of the rule; nil where it has errors, which are reported where they stand in the file.
 func (c *ruleChecker) compile(t *text, place *expression.Place) *expression.Expr {
+	if c.rule.Pattern == nil {
+		place.Aggregates = c.aggregates // the ways of a row pattern carry none
+	}
 	return c.compileAt(t, t.value, 0, place)
 }
 
-// compileAt compiles a part of a text that begins at an offset.
+// compileAt compiles a part of a text that begins at an offset. It keeps no aggregates: alerts are rare, and walk.
 func (c *ruleChecker) compileAt(t *text, source string, offset int, place *expression.Place) *expression.Expr {
 	place.Schema = c.schema
 	place.Lists, place.Maps, place.Macros = c.lists, c.maps, c.macros
-	place.Aggregates = c.aggregates
 	e, problems := expression.Compile(source, place)
 	c.problems(t, offset, problems)
 	if e == nil {
@@ -45,58 +48,142 @@ func (c *ruleChecker) problems(t *text, offset int, problems []expression.Proble
 	}
 }
 
-// conditions compiles the conditions of the rule, its exceptions and its elements.
+// conditions compiles the conditions of the rule, its exceptions, its elements and its `without`.
 func (c *ruleChecker) conditions() {
 	if t := c.all.where; t != nil {
 		c.rule.Where = c.compile(t, &expression.Place{Event: true, Condition: true})
 	}
 	c.exceptions()
-	els := c.rule.Elements
-	for i, e := range c.elements {
-		if e.where == nil {
-			continue
+	c.conditionsOf(c.parts)
+	for i, w := range c.all.without {
+		if w.where != nil {
+			c.rule.Without[i].Where = c.compile(w.where, c.see(c.leaves, nil, &expression.Place{Condition: true, Event: true, Prev: true, Match: true}))
 		}
-		if i > 0 && c.elements[i-1] == e {
-			els[i].Where = els[i-1].Where // the two halves of an absence alone
-			continue
-		}
-		c.rule.Elements[i].Where = c.compile(e.where, c.place(i))
 	}
 }
 
-// place says what the condition of an element sees (S1.6).
-func (c *ruleChecker) place(i int) *expression.Place {
-	els := c.rule.Elements
-	p := &expression.Place{
-		Condition: true, Event: true, Prev: true, Match: true, Key: c.rule.Key,
-		Own: c.rule.Names[els[i].Name], OwnIndex: els[i].Name, Taken: !els[i].Absent,
-	}
-	reach := i // elements before this one may be named
-	if els[i].Absent {
-		// An absence at the start is judged when the step behind it takes its event, and may name that step. Where that
-		// step is optional it may be the one behind.
-		atStart := true
-		for _, e := range els[:i] {
-			atStart = atStart && e.Absent
+func (c *ruleChecker) conditionsOf(parts []*part) {
+	for i, p := range parts {
+		e, el := p.syntax, p.el
+		switch {
+		case i > 0 && parts[i-1].syntax == e: // the second half of what was written as one
+			el.Where = parts[i-1].el.Where
+			if parts[i-1].el.Edge {
+				el.Where = fails(el.Where)
+			}
+			continue
+		case e.kind == kindAllOf && e.where != nil:
+			// It is asked about whichever member comes last, with the others already taken.
+			el.Where = c.compile(e.where, c.see(append(p.earlier(), leavesOf(nil, p.inner[0])...), nil, &expression.Place{
+				Condition: true, Event: true, Prev: true, Match: true,
+			}))
+		case e.where != nil:
+			el.Where = c.compile(e.where, c.place(p))
 		}
-		for j := i + 1; atStart && j < len(els); j++ {
-			reach = j + 1
-			if !els[j].Absent && !els[j].Optional {
-				break
+		c.words(p)
+		for _, inner := range p.inner {
+			c.conditionsOf(inner)
+		}
+	}
+}
+
+// fails is the condition that another one does not hold: that it is false, or errs (S2.5).
+func fails(e *expression.Expr) *expression.Expr {
+	if e == nil {
+		return nil
+	}
+	not := expression.Expr{
+		Text: "not held (" + e.Text + ")", Canonical: "not held (" + e.Canonical + ")", Unary: e.Unary,
+		UsesPrev: e.UsesPrev, PrevSlots: e.PrevSlots, Slots: e.Slots, Steps: e.Steps, StepSlots: e.StepSlots, AllSteps: e.AllSteps,
+	}
+	not.Test = func(s *cep.Scope) (bool, error) {
+		ok, err := e.Test(s)
+		return !ok || err != nil, nil
+	}
+	not.Eval = func(s *cep.Scope) (cep.Value, error) {
+		ok, err := not.Test(s)
+		return cep.Bool(ok), err
+	}
+	return &not
+}
+
+// place says what the condition of a leaf sees (S1.6).
+func (c *ruleChecker) place(p *part) *expression.Place {
+	if c.rule.Pattern != nil {
+		return c.rowPlace(p)
+	}
+	visible := p.earlier()
+	if may, _ := p.before(); p.el.Absent && !may {
+		// An absence at the start is judged when the step behind it takes its event, and may name that step.
+		visible = append(visible, p.next()...)
+	}
+	place := &expression.Place{
+		Condition: true, Event: true, Prev: true, Match: true,
+		Own: p.syntax.name.value, OwnIndex: p.el.Name, Taken: !p.el.Absent,
+	}
+	return c.see(visible, p, place)
+}
+
+// see adds the names of leaves that may be read to a place; those that are neither these nor the part's own are names
+// behind it.
+func (c *ruleChecker) see(visible []*part, own *part, place *expression.Place) *expression.Place {
+	place.Key = c.rule.Key
+	for _, q := range c.leaves {
+		switch name := c.rule.Names[q.el.Name]; {
+		case q.el.Absent, own != nil && q.el == own.el:
+		case slices.Contains(visible, q):
+			place.Steps = append(place.Steps, expression.Step{Name: name, Index: q.el.Name, List: q.list()})
+		default:
+			place.Later = append(place.Later, name)
+		}
+	}
+	return place
+}
+
+// words compiles the other expressions of an element: until, having, distinct, first_seen.
+func (c *ruleChecker) words(p *part) {
+	e, el := p.syntax, p.el
+	if e.until != nil {
+		place := &expression.Place{Condition: true, Event: true, Prev: true, Match: true}
+		visible := p.earlier()
+		if p.leaf() {
+			place.OwnIndex, place.Taken = el.Name, true
+		} else {
+			visible = append(visible, leavesOf(nil, p.inner[0])...)
+		}
+		el.Until = c.compile(e.until, c.see(visible, p, place))
+	}
+	if e.having != nil {
+		place := c.see(append(p.earlier(), p), nil, &expression.Place{Condition: true, Having: true, Match: true})
+		if p.repeats() {
+			// The loop's own name is this pass of it, and the rule's aggregates are about all passes.
+			el.Having = c.compileAt(e.having, e.having.value, 0, place)
+		} else {
+			el.Having = c.compile(e.having, place)
+		}
+	}
+	alone := func() *expression.Place {
+		place := &expression.Place{Event: true, Own: e.name.value, OwnIndex: el.Name}
+		for _, name := range c.rule.Names {
+			if name != e.name.value {
+				place.Hidden = append(place.Hidden, name)
 			}
 		}
+		return place
 	}
-	for j, e := range els {
-		name := c.rule.Names[e.Name]
-		switch {
-		case e.Absent, j == i:
-		case j < reach:
-			p.Steps = append(p.Steps, expression.Step{Name: name, Index: e.Name, List: e.Max != 1})
-		default:
-			p.Later = append(p.Later, name)
+	if e.distinct != nil {
+		el.Distinct = c.compile(e.distinct, alone())
+	}
+	if f := e.firstSeen; f != nil && el.FirstSeen != nil {
+		for _, t := range f.by {
+			if x := c.compile(t, alone()); x != nil {
+				el.FirstSeen.By = append(el.FirstSeen.By, x)
+			}
+		}
+		if w := el.Where; w != nil && (len(w.Steps) > 0 || w.AllSteps) {
+			c.fail(e.where, codeFirstSeen, "", "%q has \"first_seen\", so its condition cannot ask what other steps, or this one, have taken", e.name.value)
 		}
 	}
-	return p
 }
 
 // maxExceptions bounds the exceptions of a rule: each is evaluated for every event that it may read.
@@ -131,8 +218,8 @@ func (c *ruleChecker) exceptions() {
 				continue
 			}
 			exception.Steps = append(exception.Steps, i)
-			if n := len(c.elements); n > 1 && c.elements[0] == c.elements[n-1] {
-				exception.Steps = append(exception.Steps, i+1) // the other half of an absence alone
+			if c.isAlone {
+				exception.Steps = append(exception.Steps, i+1) // its other half
 			}
 		}
 		if x.steps != nil && len(exception.Steps) == 0 {

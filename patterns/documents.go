@@ -73,7 +73,8 @@ func (r *reader) document(root *yamlnode.Node) *document {
 			}
 		},
 	}
-	given := r.mapping(root, "a rule file", known, "overrides")
+	known["overrides"] = func(_, v *yamlnode.Node) { doc.overrides = r.overrides(v, doc) }
+	given := r.mapping(root, "a rule file", known)
 	r.required(root, "a rule file", given, "version")
 	if version != nil && version.value != "1" {
 		r.at(version.node, codeVersion, "write version: 1", "this program knows version 1 of the rule language, not %q", version.value)

@@ -21,14 +21,15 @@ rules:
 		fmt.Print(diagnostics.Error())
 		return
 	}
-	fmt.Print(set.Rules[0].Program)
+	rule := set.Rules[0]
+	fmt.Println(rule.ID, rule.Streams, rule.Key, rule.Within)
+	for _, e := range rule.Elements {
+		fmt.Println(rule.Names[e.Name], e.Min, e.Max, e.Where.Canonical)
+	}
 	// Output:
-	// program ssh-bruteforce, after_match past_last, within 10m, at most 10000 starts, at most 10000 events
-	//   0  take fail 5.. loop relaxed where outcome == "failure" -> 1
-	//   1  take ok relaxed where outcome == "success" -> 2
-	//   2  done
-	// entry 0
-	// facts unary timed
+	// ssh-bruteforce [auth] [src_ip] 10m0s
+	// fail 5 -1 outcome == "failure"
+	// ok 1 1 outcome == "success"
 }
 
 func ExampleDiagnostics() {

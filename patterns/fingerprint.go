@@ -15,7 +15,7 @@ import (
 const meaningVersion = 1
 
 // fingerprint returns the meaning of a rule: rules with equal fingerprints can share state. It covers from, by, where,
-// within, the elements with macros inlined, after_match, emit and on_timeout, and nothing else: an edit of the text, the
+// within, the elements with macros inlined, without, keep, after_match, emit and on_timeout, and nothing else: an edit of the text, the
 // alert, the exceptions, the limits or the contents of a list leaves open starts alone.
 //
 // Everything is written in a fixed order with lengths, so that no two rules can be written alike. The streams of an
@@ -33,25 +33,17 @@ func fingerprint(r *Rule) string {
 	w.bool(r.Ordered)
 	w.bool(r.Timeouts)
 	w.texts(r.Streams)
-	w.number(int64(len(r.Elements)))
-	for _, e := range r.Elements {
-		w.text(r.Names[e.Name])
-		w.bool(e.Absent)
-		w.texts(e.From)
-		w.number(int64(len(e.By)))
-		for _, p := range e.By {
-			w.expr(p)
-		}
-		w.expr(e.Where)
-		w.number(int64(e.Link))
-		w.number(int64(e.Loop))
-		w.number(int64(e.Min))
-		w.number(int64(e.Max))
-		w.bool(e.Optional)
-		for _, d := range []cep.Duration{e.Within, e.LoopWithin, e.For} {
-			w.number(int64(d))
-		}
-		w.bool(e.FromStart)
+	w.elements(r, r.Elements)
+	w.number(int64(len(r.Without)))
+	for _, x := range r.Without {
+		w.text(r.Names[x.Name])
+		w.texts(x.From)
+		w.exprs(x.By)
+		w.expr(x.Where)
+	}
+	w.bool(r.Newest)
+	if r.Pattern != nil {
+		w.text(r.Pattern.String(names(r.Names)))
 	}
 	return hex.EncodeToString(w.Sum(nil))
 }
@@ -80,6 +72,49 @@ func (d digest) texts(list []string) {
 	d.number(int64(len(list)))
 	for _, s := range list {
 		d.text(s)
+	}
+}
+
+func (d digest) elements(r *Rule, elements []Element) {
+	d.number(int64(len(elements)))
+	for _, e := range elements {
+		d.number(int64(e.Kind))
+		if e.Kind == nfa.KindLeaf {
+			d.text(r.Names[e.Name])
+		}
+		d.bool(e.Absent)
+		d.texts(e.From)
+		d.exprs(e.By)
+		for _, x := range []*expression.Expr{e.Where, e.Until, e.Having, e.Distinct} {
+			d.expr(x)
+		}
+		for _, n := range []int{int(e.Link), int(e.Loop), e.Min, e.Max, e.Need} {
+			d.number(int64(n))
+		}
+		for _, b := range []bool{e.Optional, e.FromStart, e.Times, e.Greedy, e.Edge} {
+			d.bool(b)
+		}
+		for _, t := range []cep.Duration{e.Within, e.LoopWithin, e.For} {
+			d.number(int64(t))
+		}
+		d.bool(e.FirstSeen != nil)
+		if f := e.FirstSeen; f != nil {
+			d.exprs(f.By)
+			d.number(int64(f.For))
+			d.bool(f.FromStart)
+		}
+		d.elements(r, e.Elements)
+		d.number(int64(len(e.Alternatives)))
+		for _, a := range e.Alternatives {
+			d.elements(r, a)
+		}
+	}
+}
+
+func (d digest) exprs(list []*expression.Expr) {
+	d.number(int64(len(list)))
+	for _, e := range list {
+		d.expr(e)
 	}
 }
 

@@ -13,14 +13,15 @@ const maxKeyParts = 16
 // key checks and compiles the keys of the rule and its elements (S1.3).
 func (c *ruleChecker) key() {
 	compiled := map[*bySyntax][]*expression.Expr{} // nil for a key with mistakes
-	var own []*bySyntax                            // of elements
-	for _, e := range c.elements {
-		if e.by != nil {
-			own = append(own, e.by)
+	all := c.keyed()
+	var own []*bySyntax // of elements
+	for _, t := range all {
+		if t.by != nil {
+			own = append(own, t.by)
 		}
 	}
 	common := c.all.by
-	if len(own) > 0 && len(own) == len(c.elements) && c.own.by == nil {
+	if len(own) > 0 && len(own) == len(all) && c.own.by == nil {
 		common = nil // a default that no element needs
 	}
 	if common != nil {
@@ -31,7 +32,7 @@ func (c *ruleChecker) key() {
 	}
 	for _, by := range own {
 		if _, done := compiled[by]; !done { // the two halves of an absence alone have one key
-			compiled[by] = c.parts(by)
+			compiled[by] = c.keyParts(by)
 		}
 	}
 	// The rule's key names the parts, else the first that an element has.
@@ -39,22 +40,43 @@ func (c *ruleChecker) key() {
 		return
 	}
 	c.partNames(own[0], compiled[own[0]])
-	for i := range c.rule.Elements {
-		el := &c.rule.Elements[i]
+	for _, t := range all {
 		switch {
-		case i < len(c.elements) && c.elements[i].by != nil:
-			el.By = c.fit(c.elements[i], compiled[c.elements[i].by])
+		case t.by != nil:
+			*t.key = c.fit(t.name, t.by, compiled[t.by])
 		case common != nil:
-			el.By = compiled[common]
+			*t.key = compiled[common]
 		default:
-			name := c.elements[i].name
-			c.fail(name, codeBy, `give it a "by", or the rule one for all`, "%q has no key, other elements of the rule have one", name.value)
+			c.fail(t.name, codeBy, `give it a "by", or the rule one for all`, "%q has no key, other elements of the rule have one", t.name.value)
 		}
 	}
+	c.common = compiled[common]
 }
 
-// parts compiles the parts of a key, in written order; nil where one has mistakes.
-func (c *ruleChecker) parts(by *bySyntax) []*expression.Expr {
+// keyed is what yields keys from events: a leaf, or an entry of `without`.
+type keyed struct {
+	name *text
+	by   *bySyntax
+	// key is where the parts go.
+	key *[]*expression.Expr
+}
+
+func (c *ruleChecker) keyed() []keyed {
+	var list []keyed
+	for _, p := range c.leaves {
+		list = append(list, keyed{p.syntax.name, p.syntax.by, &p.el.By})
+	}
+	if c.all.sequence == nil { // the one step of a rule without a sequence
+		list = append(list, keyed{c.own.id, nil, &c.rule.Elements[0].By})
+	}
+	for i, w := range c.all.without {
+		list = append(list, keyed{w.name, w.by, &c.rule.Without[i].By})
+	}
+	return list
+}
+
+// keyParts compiles the parts of a key, in written order; nil where one has mistakes.
+func (c *ruleChecker) keyParts(by *bySyntax) []*expression.Expr {
 	if len(by.parts) > maxKeyParts {
 		c.fail(by.parts[maxKeyParts].value, codeTooMany, "", "a key has at most %d parts", maxKeyParts)
 		return nil
@@ -98,20 +120,20 @@ func (c *ruleChecker) partNames(model *bySyntax, parts []*expression.Expr) {
 }
 
 // fit puts the parts of an element's own key in the order of the rule's.
-func (c *ruleChecker) fit(e *elementSyntax, own []*expression.Expr) []*expression.Expr {
+func (c *ruleChecker) fit(name *text, by *bySyntax, own []*expression.Expr) []*expression.Expr {
 	key := c.rule.Key
 	if own == nil {
 		return nil // reported
 	}
 	if len(own) != len(key) {
-		c.fail(e.by.parts[0].value, codeBy, "", "the key of %q has %s, that of the rule %s: %s", e.name.value, count(len(own), "part"), count(len(key), "part"), strings.Join(key, ", "))
+		c.fail(by.parts[0].value, codeBy, "", "the key of %q has %s, that of the rule %s: %s", name.value, count(len(own), "part"), count(len(key), "part"), strings.Join(key, ", "))
 		return nil
 	}
-	if !e.by.isMap {
+	if !by.isMap {
 		return own
 	}
 	fitted := make([]*expression.Expr, len(key))
-	for i, p := range e.by.parts {
+	for i, p := range by.parts {
 		at := slices.Index(key, p.name.value)
 		if at < 0 {
 			c.fail(p.name, codeBy, c.didYouMean(c.own.File, p.name.value, key), "the key of the rule has no part %q", p.name.value)

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/cepd/cepd/cep"
@@ -20,73 +21,163 @@ func (c *ruleChecker) lint() {
 	if len(r.Key) == 0 && !lone {
 		c.warn(c.own.id, codeNoKey, `add "by: [user]", or whatever the events of one match have in common`, "rule %q has no key: all its events are one sequence", r.ID)
 	}
-	c.lintLinks()
-	c.lintTail()
-	c.lintReach()
+	if r.Pattern == nil {
+		c.lintLinks(c.parts)
+		c.lintTail()
+		c.lintReach()
+	}
 	c.lintNames()
+	c.lintState()
 	c.lintFields()
-	if after := c.all.after; after != nil && after.target != nil && c.isAbsence(r.Target) && c.names[after.target.value] == r.Target {
+	if after := c.all.after; after != nil && after.target != nil && !c.isStep(r.Target) && c.names[after.target.value] == r.Target {
 		c.warn(after.target, codeAfterAbsence, "name a step, or say after_match: none", "%q is an absence: it takes no event, so no start is ever skipped", after.target.value)
 	}
-	if r.Timeouts && r.Within == 0 && !slices.ContainsFunc(r.Elements, func(e Element) bool { return e.Within > 0 || e.LoopWithin > 0 }) {
+	if r.Timeouts && r.Within == 0 && !bounded(r.Elements) {
 		c.warn(c.all.onTimeout, codeNoTimeout, `add "within"`, "nothing in rule %q can time out", r.ID)
 	}
 }
 
-// lintLinks warns of `any`.
-func (c *ruleChecker) lintLinks() {
-	for i, e := range c.elements {
-		el := c.rule.Elements[i]
+// lintLinks warns of `any`, and of greed.
+func (c *ruleChecker) lintLinks(parts []*part) {
+	for _, p := range parts {
+		e, el := p.syntax, p.el
 		if el.Loop == nfa.Any && el.Max < 0 {
 			c.warn(e.times, codeAnyLoop, "give \"times\" an upper bound, or leave \"loop\" out", "the loop %q takes any and has no upper bound: with n events that fit it has 2^n candidates", e.name.value)
 		}
 		if el.Link == nfa.Any && e.contiguity != nil {
 			c.warn(e.contiguity, codeAny, "leave it out unless each pair is wanted", "%q goes on waiting after each event it takes: every event that fits is another candidate", e.name.value)
 		}
+		if el.Greedy {
+			c.lintGreedy(p)
+		}
+		for _, inner := range p.inner {
+			c.lintLinks(inner)
+		}
 	}
+}
+
+// lintGreedy warns of steps that a greedy loop starves (S3.5).
+func (c *ruleChecker) lintGreedy(p *part) {
+	if may, _ := p.after(); !may && !p.repeats() {
+		c.warn(p.syntax.greedy, codeGreedyLast, "", "%q is the last element: greed changes nothing", p.syntax.name.value)
+		return
+	}
+	for _, q := range p.next() {
+		if q != p && !disjoint(p.el, q.el) {
+			c.warn(q.syntax.name, codeGreedy, "let the condition of the greedy loop leave out what the step takes", "%q may fit what the greedy loop %q takes, and is never reached then", q.syntax.name.value, p.syntax.name.value)
+		}
+	}
+}
+
+// disjoint reports whether no event can be taken by both steps, as far as that can be seen.
+func disjoint(a, b *Element) bool {
+	if !slices.ContainsFunc(a.From, func(s string) bool { return slices.Contains(b.From, s) }) {
+		return true
+	}
+	if a.Where == nil || b.Where == nil {
+		return false
+	}
+	_, ok := contradiction(a.Where, b.Where)
+	return ok || a.Where.Canonical == "not ("+b.Where.Canonical+")" || b.Where.Canonical == "not ("+a.Where.Canonical+")"
 }
 
 // lintTail warns of a last step that stops at its shortest (S5.4).
 func (c *ruleChecker) lintTail() {
-	last := len(c.rule.Elements) - 1
-	if last < 0 || last >= len(c.elements) || c.rule.After == nfa.SkipNone {
-		return
+	if len(c.parts) > 0 && (c.rule.After == nfa.SkipPastLast || c.rule.After == nfa.SkipToNext) {
+		c.lintTailOf(c.parts[len(c.parts)-1])
 	}
-	if c.rule.After != nfa.SkipPastLast && c.rule.After != nfa.SkipToNext {
-		return
-	}
-	e, el := c.elements[last], c.rule.Elements[last]
+}
+
+func (c *ruleChecker) lintTailOf(p *part) {
+	e, el := p.syntax, p.el
 	switch {
-	case el.Absent:
+	case el.Absent, el.Having != nil:
 	case el.Optional:
 		at := e.optional
 		if at == nil {
 			at = e.times
 		}
-		c.warn(at, codeTail, "end the sequence with {absent: more, for: 1m} to wait for it", "the optional step %q at the end is never taken: the match is complete without it", e.name.value)
+		c.warn(at, codeTail, "end the sequence with {absent: more, for: 1m} to wait for it", "%q is optional and stands last, so it is never taken: the match is complete without it", e.name.value)
+	case el.Max != el.Min && p.leaf():
+		what := "event"
+		if el.Distinct != nil {
+			what = "different value"
+		}
+		c.warn(e.times, codeTail, "end the sequence with {absent: more, for: 1m} to collect until quiet", "the loop %q at the end never takes more than %s: the match is complete then", e.name.value, count(el.Min, what))
 	case el.Max != el.Min:
-		c.warn(e.times, codeTail, "end the sequence with {absent: more, for: 1m} to collect until quiet", "the loop %q at the end never takes more than %s: the match is complete then", e.name.value, count(el.Min, "event"))
+		c.warn(e.times, codeTail, "end the sequence with {absent: more, for: 1m} to collect until quiet", "the %s at the end is never repeated more than %s: the match is complete then", e.kind, count(el.Min, "time"))
+	case el.Kind == nfa.KindGroup || el.Kind == nfa.KindAnyOf:
+		for _, inner := range p.inner {
+			if len(inner) > 0 {
+				c.lintTailOf(inner[len(inner)-1])
+			}
+		}
 	}
 }
 
 // lintReach warns of steps that can never be reached.
 func (c *ruleChecker) lintReach() {
-	events := 0
-	for i, e := range c.elements {
-		el := c.rule.Elements[i]
-		if !el.Absent && !el.Optional {
-			events += el.Min
-		}
-		if el.Where == nil || i > 0 && c.elements[i-1] == e {
+	for i, p := range c.leaves {
+		if p.el.Where == nil || i > 0 && c.leaves[i-1].syntax == p.syntax {
 			continue
 		}
-		if slot, ok := contradiction(c.rule.Where, el.Where); ok {
-			c.warn(e.where, codeNever, "", "%q can never fit: its condition on %s contradicts the \"where\" of the rule", e.name.value, c.schema.Name(slot))
+		if slot, ok := contradiction(c.rule.Where, p.el.Where); ok {
+			c.warn(p.syntax.where, codeNever, "", "%q can never fit: its condition on %s contradicts the \"where\" of the rule", p.syntax.name.value, c.schema.Name(slot))
 		}
 	}
-	if limit := c.rule.Limits.EventsPerMatch; events > limit {
-		c.warn(c.own.id, codeNever, "raise limits.events_per_match", "a match of rule %q takes %d events or more, and %d are allowed", c.rule.ID, events, limit)
+	if least, limit := leastEvents(c.rule.Elements), c.rule.Limits.EventsPerMatch; least > limit {
+		c.warn(c.own.id, codeNever, "raise limits.events_per_match", "a match of rule %q takes %d events or more, and %d are allowed", c.rule.ID, least, limit)
 	}
+}
+
+// leastEvents is the number of events that a match of a sequence takes at least, up to a bound that no limit reaches.
+func leastEvents(elements []Element) int {
+	const most = 1 << 40
+	sum := 0
+	for _, e := range elements {
+		if e.Absent || e.Optional {
+			continue
+		}
+		n := 1
+		switch e.Kind {
+		case nfa.KindGroup:
+			n = leastEvents(e.Elements)
+		case nfa.KindAnyOf:
+			n = most
+			for _, a := range e.Alternatives {
+				n = min(n, leastEvents(a))
+			}
+		case nfa.KindAllOf:
+			if n = e.Need; n == 0 {
+				n = len(e.Elements)
+			}
+		default:
+		}
+		sum = min(most, sum+n*max(1, e.Min))
+	}
+	return sum
+}
+
+// lookBack is the time above which remembering every value is worth a warning: a month.
+const lookBack = cep.Duration(30 * 24 * time.Hour)
+
+// lintState warns of rules that keep very much.
+func (c *ruleChecker) lintState() {
+	for _, p := range c.leaves {
+		if f := p.el.FirstSeen; f != nil && f.For > lookBack {
+			c.warn(p.syntax.firstSeen.hold, codeState, "", "every value of %q is remembered for so long, for each key", p.syntax.name.value)
+		}
+		if p.el.Distinct != nil && (c.rule.Within > lookBack || c.rule.Within == 0 && p.el.LoopWithin == 0) {
+			c.warn(p.syntax.distinct, codeState, `bound the rule by a shorter "within"`, "every value of %q is kept for so long, for each key", p.syntax.name.value)
+		}
+	}
+}
+
+// bounded reports whether any element has a window of its own.
+func bounded(elements []Element) bool {
+	return slices.ContainsFunc(elements, func(e Element) bool {
+		return e.Within > 0 || e.LoopWithin > 0 || bounded(e.Elements) || slices.ContainsFunc(e.Alternatives, bounded)
+	})
 }
 
 // contradiction finds a field that two conditions want to have different values.
@@ -111,8 +202,9 @@ func contradiction(a, b *expression.Expr) (slot int, ok bool) {
 
 // lintNames warns of steps named like a field.
 func (c *ruleChecker) lintNames() {
-	for i, e := range c.elements {
-		if i > 0 && c.elements[i-1] == e {
+	for i, p := range c.leaves {
+		e := p.syntax
+		if i > 0 && c.leaves[i-1].syntax == e {
 			continue
 		}
 		for _, u := range c.uses {

@@ -21,6 +21,9 @@ type Options struct {
 	// ReadFile reads the files that lists and maps name. It is given the name joined to the directory of the rule file. Nil:
 	// such files are refused.
 	ReadFile func(name string) ([]byte, error)
+	// Before is the set that the new one takes the place of: fields keep their slots, so that what was kept of events stays
+	// readable. Nil: there is none.
+	Before *Set
 }
 
 // Load reads, checks and compiles rule files together: the order of the files does not matter. All mistakes of all files
@@ -36,29 +39,34 @@ func Load(sources []Source, o Options) (*Set, Diagnostics) {
 	}
 	c := &checker{
 		report: d, options: o, schema: cep.NewSchema(),
-		lists: map[string]*expression.List{}, maps: map[string]*expression.Map{}, macros: map[string]string{},
+		lists: map[string]*expression.List{}, listValues: map[string][]cep.Value{}, maps: map[string]*expression.Map{}, macros: map[string]string{},
 		macroTexts: map[string]*text{}, tableNames: map[string]*text{}, predicates: map[string]*nfa.Pred{},
+	}
+	if o.Before != nil {
+		for i := range o.Before.Schema.Len() {
+			c.schema.Slot(o.Before.Schema.Path(i)...)
+		}
 	}
 	c.tables(documents)
 	set := &Set{Schema: c.schema, Lists: c.lists, Maps: c.maps}
 	ids := map[string]Pos{}
-	for _, doc := range documents {
-		for _, syntax := range doc.rules {
-			if syntax.id == nil {
-				continue // reported; without an id nothing can be said about a rule
-			}
-			id := syntax.id.value
-			if !isID(id) {
-				c.mark(id, syntax.id, codeID, "small letters, digits, ., _ and -, at most 128, no two dots in a row", "%q cannot be the id of a rule", id)
-			} else if first, twice := ids[id]; twice {
-				c.mark(id, syntax.id, codeDuplicateID, "", "the id %q is taken: it stands in %s", id, first)
-			} else {
-				ids[id] = syntax.id.Pos
-			}
-			if rule := c.checkRule(syntax); rule != nil {
-				set.Rules = append(set.Rules, rule)
-			}
+	at := map[*Rule]*text{}
+	for _, syntax := range c.overridden(documents) {
+		id := syntax.id.value
+		if !isID(id) {
+			c.mark(id, syntax.id, codeID, "small letters, digits, ., _ and -, at most 128, no two dots in a row", "%q cannot be the id of a rule", id)
+		} else if first, twice := ids[id]; twice {
+			c.mark(id, syntax.id, codeDuplicateID, "", "the id %q is taken: it stands in %s", id, first)
+		} else {
+			ids[id] = syntax.id.Pos
 		}
+		if rule := c.checkRule(syntax); rule != nil {
+			set.Rules = append(set.Rules, rule)
+			at[rule] = syntax.id
+		}
+	}
+	if len(d.sorted().Errors()) == 0 {
+		c.layers(set.Rules, at)
 	}
 	diagnostics := d.sorted()
 	if len(diagnostics.Errors()) > 0 {

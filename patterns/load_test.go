@@ -388,7 +388,7 @@ func TestAbsences(t *testing.T) {
 		{c + n + b, codeAbsencePlace},
 		{a + n + c, codeAbsenceTail},
 		{a + n + c + b, ""},
-		{a + n + c + "{absent: m, where: x == 5, for: 1m}", codeAbsenceTail},
+		{a + n + c + "{absent: m, where: x == 5, for: 1m}", ""},
 		{n + b, codeHoldMissing},
 		{"{absent: n, where: x == 4, for: 1m}{absent: m, where: x == 5, for: 2m}" + b, ""},
 		{"{absent: n, where: x == b.x, for: 1m}" + b, ""},

@@ -1,7 +1,6 @@
 package patterns
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -28,24 +27,60 @@ func (c *ruleChecker) lower() {
 	for i, name := range r.Names {
 		p.Names = append(p.Names, nfa.Name{Name: name, Keep: keep[i]})
 	}
-	for _, e := range r.Elements {
-		p.Elements = append(p.Elements, nfa.Element{
-			Name: e.Name, Absent: e.Absent, Where: c.predicate(e.Where), Link: e.Link, Loop: e.Loop, Min: e.Min, Max: e.Max,
-			Optional: e.Optional, Within: e.Within, LoopWithin: e.LoopWithin, For: e.For, FromStart: e.FromStart,
-		})
-		if e.Where != nil && e.Where.UsesPrev {
+	p.Elements = c.lowered(r.Elements)
+	if r.Pattern != nil {
+		c.lowerRows(&p)
+	}
+	p.Newest = r.Newest
+	for _, w := range r.Without {
+		p.Without = append(p.Without, nfa.Without{Name: w.Name, Where: c.predicate(w.Where)})
+	}
+	for _, u := range c.uses {
+		if u.expr.UsesPrev {
 			p.UsesPrev = true
-			p.PrevSlots = append(p.PrevSlots, e.Where.PrevSlots...)
+			p.PrevSlots = append(p.PrevSlots, u.expr.PrevSlots...)
 		}
 	}
 	slices.Sort(p.PrevSlots)
 	p.PrevSlots = slices.Compact(p.PrevSlots)
 	program, err := nfa.Compile(p)
 	if err != nil {
-		// The checker has refused all that a machine refuses, in words for people.
-		panic(fmt.Sprintf("rule %s passed the checker: %v", r.ID, err))
+		c.fail(c.own.id, codeLater, "", "not supported by this version yet: %v", err)
+		return
 	}
 	r.Program = program
+}
+
+// lowered makes elements for the machine.
+func (c *ruleChecker) lowered(elements []Element) []nfa.Element {
+	var list []nfa.Element
+	for _, e := range elements {
+		n := nfa.Element{
+			Kind: e.Kind, Name: e.Name, Absent: e.Absent, Where: c.predicate(e.Where), Link: e.Link, Loop: e.Loop,
+			Min: e.Min, Max: e.Max, Optional: e.Optional, Within: e.Within, LoopWithin: e.LoopWithin, For: e.For,
+			FromStart: e.FromStart, Times: e.Times, Need: e.Need, Greedy: e.Greedy, Until: c.predicate(e.Until),
+			Having: c.predicate(e.Having), Distinct: value(e.Distinct), Edge: e.Edge, Elements: c.lowered(e.Elements),
+		}
+		for _, a := range e.Alternatives {
+			n.Alternatives = append(n.Alternatives, c.lowered(a))
+		}
+		if f := e.FirstSeen; f != nil {
+			n.FirstSeen = &nfa.FirstSeen{For: f.For, FromStart: f.FromStart}
+			for _, x := range f.By {
+				n.FirstSeen.By = append(n.FirstSeen.By, value(x))
+			}
+		}
+		list = append(list, n)
+	}
+	return list
+}
+
+// value is an expression that the machine computes of an event alone.
+func value(e *expression.Expr) *nfa.Expr {
+	if e == nil {
+		return nil
+	}
+	return &nfa.Expr{Text: e.Canonical, Slots: e.Slots, Eval: e.Eval}
 }
 
 // kept returns for each name the fields that expressions read of events it has taken, sorted.

@@ -13,8 +13,11 @@ import (
 // form. Equal meanings print alike.
 func (r *Rule) String() string {
 	p := printer{rule: r}
-	p.line("rule %s, severity %s, revision %d%s", r.ID, r.Severity, r.Revision, when(!r.Enabled, ", disabled"))
+	p.line("rule %s, severity %s, revision %d%s%s", r.ID, r.Severity, r.Revision, when(!r.Enabled, ", disabled"), when(r.Shadow, ", shadow"))
 	p.line("from %s", strings.Join(r.Streams, ", "))
+	if len(r.Reads) > 0 {
+		p.line("reads %s, layer %d", strings.Join(r.Reads, ", "), r.Layer)
+	}
 	if len(r.Key) > 0 {
 		p.line("key %s", strings.Join(r.Key, ", "))
 	}
@@ -25,14 +28,19 @@ func (r *Rule) String() string {
 		p.line("exception %q%s%s where %s", x.Name, when(x.Steps != nil, " for "+p.names(x.Steps)),
 			when(x.Expires != cep.AfterAll, " before "+x.Expires.String()), x.Where.Canonical)
 	}
-	for _, e := range r.Elements {
-		p.element(e)
+	p.elements(r.Elements, 1)
+	for _, w := range r.Without {
+		p.line("without %s from %s%s%s", r.Names[w.Name], strings.Join(w.From, ", "), when(len(w.By) > 0, " by "+canonical(w.By)), p.where(w.Where))
+	}
+	if len(r.Keys) > 0 {
+		p.line("%s", count(len(r.Keys), "key")+" from the beginning")
 	}
 	p.line("after_match %s%s, emit %s, on_timeout %s, on_change %s, within %s", r.After,
 		when(r.After == nfa.SkipToFirst || r.After == nfa.SkipToLast, " "+r.Names[r.Target]),
 		either(r.Ordered, "ordered", "eager"), either(r.Timeouts, "emit", "drop"), either(r.DropOnChange, "drop", "drain"),
 		either(r.Within > 0, cep.FormatDuration(r.Within), "unbounded"))
-	p.line("limits %d starts a key, %d events a match", r.Limits.StartsPerKey, r.Limits.EventsPerMatch)
+	p.line("limits %d starts a key%s, %d events a match%s", r.Limits.StartsPerKey, when(r.Limits.DropOldest, " (the oldest goes)"),
+		r.Limits.EventsPerMatch, when(r.Newest, ", keep newest"))
 	p.alert()
 	for _, t := range r.Tests {
 		p.line("test %q, lateness %s, %d steps", t.Name, cep.FormatDuration(t.Lateness), len(t.Steps))
@@ -59,29 +67,73 @@ func (p *printer) names(steps []int) string {
 	return strings.Join(names, ", ")
 }
 
+func (p *printer) elements(elements []Element, depth int) {
+	for _, e := range elements {
+		p.WriteString(strings.Repeat("  ", depth))
+		p.element(e)
+		p.elements(e.Elements, depth+1)
+		for i, a := range e.Alternatives {
+			p.WriteString(strings.Repeat("  ", depth))
+			p.line("alternative %d", i+1)
+			p.elements(a, depth+1)
+		}
+	}
+}
+
+func (p *printer) where(e *expression.Expr) string {
+	if e == nil {
+		return ""
+	}
+	return " where " + e.Canonical
+}
+
+var kindWords = [...]string{"step", "group", "any_of", "all_of"}
+
 func (p *printer) element(e Element) {
-	words := []string{either(e.Absent, "absent", "step"), p.rule.Names[e.Name]}
+	words := []string{either(e.Absent, "absent", kindWords[e.Kind])}
 	add := func(ok bool, format string, args ...any) {
 		if ok {
 			words = append(words, fmt.Sprintf(format, args...))
 		}
 	}
-	add(true, "from %s", strings.Join(e.From, ", "))
+	leaf := e.Kind == nfa.KindLeaf
+	if leaf {
+		words = append(words, p.rule.Names[e.Name])
+	}
+	add(leaf, "from %s", strings.Join(e.From, ", "))
 	add(len(e.By) > 0, "by %s", canonical(e.By))
 	add(!e.Absent && e.Max < 0, "times %d..", e.Min)
 	add(!e.Absent && e.Max >= 0 && (e.Min != 1 || e.Max != 1), "times %d..%d", e.Min, e.Max)
+	add(e.Times && e.Max == 1, "times 1")
+	add(e.Need > 0, "at_least %d", e.Need)
 	add(e.Optional, "optional")
+	add(e.Greedy, "greedy")
+	add(e.Edge, "edge")
 	add(e.Link != nfa.NoLink, "contiguity %s", e.Link)
 	add(!e.Absent && e.Loop != nfa.NoLink, "loop %s", e.Loop)
 	add(e.Within > 0, "within %s", cep.FormatDuration(e.Within))
 	add(e.LoopWithin > 0, "loop_within %s", cep.FormatDuration(e.LoopWithin))
-	add(e.For == nfa.Forever, "for forever")
-	add(e.For > 0 && e.For != nfa.Forever, "for %s", cep.FormatDuration(e.For))
+	add(e.For > 0, "for %s", forever(e.For))
 	add(e.FromStart, "from_start")
-	if e.Where != nil {
-		add(true, "where %s", e.Where.Canonical)
+	for _, x := range []struct {
+		word string
+		expr *expression.Expr
+	}{{"where", e.Where}, {"until", e.Until}, {"having", e.Having}, {"distinct", e.Distinct}} {
+		if x.expr != nil {
+			add(true, "%s %s", x.word, x.expr.Canonical)
+		}
 	}
-	p.line("  %s", strings.Join(words, " "))
+	if f := e.FirstSeen; f != nil {
+		add(true, "first_seen %s for %s%s", canonical(f.By), forever(f.For), when(f.FromStart, " from_start"))
+	}
+	p.line("%s", strings.Join(words, " "))
+}
+
+func forever(d cep.Duration) string {
+	if d == nfa.Forever {
+		return "forever"
+	}
+	return cep.FormatDuration(d)
 }
 
 func (p *printer) alert() {
@@ -104,6 +156,10 @@ func (p *printer) alert() {
 		p.line("alert severity %s", a.Severity.Canonical)
 	}
 	p.line("include_events %s%s", includeWords[a.Include], when(len(a.To) > 0, ", to "+strings.Join(a.To, ", ")))
+	if x := a.Resolve; x != nil {
+		p.line("resolve from %s%s%s%s, while_open %s%s", strings.Join(x.From, ", "), when(len(x.By) > 0, " by "+canonical(x.By)), p.where(x.Where),
+			when(x.Quiet > 0, ", quiet "+cep.FormatDuration(x.Quiet)), openWords[a.WhileOpen], when(a.Repeat > 0, ", repeat "+cep.FormatDuration(a.Repeat)))
+	}
 	if s := a.Suppress; s != nil {
 		var by []string
 		for _, b := range s.By {

@@ -84,7 +84,7 @@ func (r *reader) mapping(n *yamlnode.Node, what string, known keys, later ...str
 		seen[k.Value] = true
 		read, ok := known[k.Value]
 		switch {
-		case !ok && slices.Contains(later, k.Value):
+		case slices.Contains(later, k.Value):
 			r.at(k, codeLater, "", "not supported by this version yet: %q in %s", k.Value, what)
 		case !ok:
 			near := ""

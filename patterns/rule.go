@@ -38,6 +38,9 @@ type Rule struct {
 	// Elements are the elements in written order. A rule without `sequence` has the one step "event"; an absence alone has
 	// been rewritten (S4.4).
 	Elements []Element
+	// Pattern is the row pattern of a rule of that form (S6); nil: the elements are a sequence. Otherwise they are the
+	// steps, one for each name, with a Max other than 1 where the pattern lets a step take more than one event.
+	Pattern  *nfa.Row
 	Within   cep.Duration
 	After    nfa.AfterMatch
 	Target   int

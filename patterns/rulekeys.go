@@ -1,24 +1,14 @@
 package patterns
 
-import (
-	"github.com/cepd/cepd/internal/yamlnode"
-	"github.com/cepd/cepd/patterns/expression"
-)
+import "github.com/cepd/cepd/internal/yamlnode"
 
-// Words of the language that a later version brings.
-var (
-	laterRuleKeys    = []string{"mode", "pattern", "steps", "without", "keep", "keys"}
-	laterLimits      = []string{"on_limit", "keys_max", "state_bytes"}
-	laterAlertKeys   = []string{"resolve", "while_open", "repeat"}
-	laterStepKeys    = []string{"until", "having", "distinct", "greedy", "first_seen"}
-	laterElements    = []string{"hold", "all_of", "any_of", "group"}
-	laterTestEntries = []string{"idle", "reload", "restart"}
-)
+// laterLimits are words of the language that a later version brings.
+var laterLimits = []string{"keys_max", "state_bytes"}
 
 // ruleKeys reads a rule, or the defaults of a document.
 func (r *reader) ruleKeys(n *yamlnode.Node, what string, doc *document) *ruleSyntax {
 	rule := &ruleSyntax{Pos: r.pos(n), document: doc}
-	isDefaults := what == "defaults"
+	isRule := what == "a rule"
 	r.rule = ""
 	for k, v := range yamlnode.Pairs(n) {
 		if k.Value == "id" && v.Kind == yamlnode.Scalar {
@@ -44,21 +34,29 @@ func (r *reader) ruleKeys(n *yamlnode.Node, what string, doc *document) *ruleSyn
 		"within":         r.into(&rule.within),
 		"unbounded":      r.into(&rule.unbounded),
 		"sequence":       func(_, v *yamlnode.Node) { rule.sequence = r.sequence(v) },
+		"pattern":        r.into(&rule.pattern),
+		"steps":          func(_, v *yamlnode.Node) { rule.steps = r.steps(v) },
 		"after_match":    func(_, v *yamlnode.Node) { rule.after = r.afterMatch(v) },
 		"emit":           r.into(&rule.emit),
 		"on_timeout":     r.into(&rule.onTimeout),
 		"on_change":      r.into(&rule.onChange),
 		"exceptions":     func(_, v *yamlnode.Node) { rule.exceptions = r.exceptions(v) },
 		"limits":         func(_, v *yamlnode.Node) { r.limits(v, rule) },
+		"without":        func(_, v *yamlnode.Node) { rule.without = r.without(v) },
+		"keep":           r.into(&rule.keep),
+		"mode":           r.into(&rule.mode),
+		"keys":           func(_, v *yamlnode.Node) { rule.keys = r.keys(v) },
 		"alert":          func(_, v *yamlnode.Node) { rule.alert = r.alert(v) },
 		"tests":          func(_, v *yamlnode.Node) { rule.tests = r.tests(v) },
 	}
-	if isDefaults {
+	if !isRule {
 		delete(known, "id")
+	}
+	if what == "defaults" {
 		known["contiguity"], known["loop"] = r.into(&rule.contiguity), r.into(&rule.loop)
 	}
-	rule.given = r.mapping(n, what, known, laterRuleKeys...)
-	if !isDefaults {
+	rule.given = r.mapping(n, what, known)
+	if isRule {
 		r.required(n, what, rule.given, "id")
 	}
 	r.rule = ""
@@ -89,94 +87,11 @@ func (r *reader) by(n *yamlnode.Node) *bySyntax {
 }
 
 func (r *reader) sequence(n *yamlnode.Node) *sequenceSyntax {
-	s := &sequenceSyntax{Pos: r.pos(n)}
-	for _, item := range r.items(n, `"sequence"`) {
-		s.elements = append(s.elements, r.element(item))
-	}
+	s := &sequenceSyntax{Pos: r.pos(n), elements: r.elements(n, `"sequence"`)}
 	if n.Kind == yamlnode.List && len(n.Content) == 0 {
 		r.at(n, codeEmpty, "", `"sequence" is empty`)
 	}
 	return s
-}
-
-// element reads a step, loop or absence; nil where it is none of them, which has been reported.
-func (r *reader) element(n *yamlnode.Node) *elementSyntax {
-	if n.Kind != yamlnode.Map {
-		r.at(n, codeElement, "write {step: "+stepName(n)+", where: ...}", "an element of a sequence is a map that begins with \"step\" or \"absent\"")
-		return nil
-	}
-	e := &elementSyntax{Pos: r.pos(n)}
-	kind := ""
-	for k := range yamlnode.Pairs(n) {
-		switch k.Value {
-		case "step", "absent":
-			if kind != "" && kind != k.Value {
-				r.at(k, codeElement, "", "an element is a step or an absence, not both")
-				return nil
-			}
-			kind = k.Value
-		case "hold", "all_of", "any_of", "group":
-			r.at(k, codeLater, "", "not supported by this version yet: %q", k.Value)
-			return nil
-		}
-	}
-	if kind == "" {
-		for k := range yamlnode.Pairs(n) {
-			if near := expression.Nearest(k.Value, []string{"step", "absent"}); near != "" && kind == "" {
-				kind = near // what is wrong with the key is said below
-			}
-		}
-	}
-	known := keys{
-		"from":       r.intoTextOrTexts(&e.from),
-		"where":      r.into(&e.where),
-		"by":         func(_, v *yamlnode.Node) { e.by = r.by(v) },
-		"contiguity": r.into(&e.contiguity),
-	}
-	later := []string(nil)
-	switch kind {
-	case "step":
-		known["step"] = r.into(&e.name)
-		known["times"] = r.into(&e.times)
-		known["loop"] = r.into(&e.loop)
-		known["within"] = r.into(&e.within)
-		known["loop_within"] = r.into(&e.loopWithin)
-		known["optional"] = r.into(&e.optional)
-		known["for"] = func(k, _ *yamlnode.Node) {
-			r.at(k, codeElementKey, "\"for\" says how long an absence holds; a step has \"within\"", "a step has no key \"for\"")
-		}
-		later = laterStepKeys
-	case "absent":
-		e.isAbsent = true
-		known["absent"] = r.into(&e.name)
-		known["for"] = r.into(&e.hold)
-		known["from_start"] = r.into(&e.fromStart)
-		for _, key := range append([]string{"times", "loop", "within", "loop_within", "optional"}, laterStepKeys...) {
-			known[key] = func(k, _ *yamlnode.Node) {
-				hint := ""
-				if k.Value == "within" {
-					hint = "how long an absence must hold is its \"for\""
-				}
-				r.at(k, codeElementKey, hint, "an absence has no key %q", k.Value)
-			}
-		}
-	default:
-		r.at(n, codeElement, "", "an element of a sequence needs the key \"step\" or \"absent\"")
-		return nil
-	}
-	r.mapping(n, map[string]string{"step": "a step", "absent": "an absence"}[kind], known, later...)
-	if e.name == nil {
-		return nil
-	}
-	return e
-}
-
-// stepName is the word to show in a hint for an element that is no map.
-func stepName(n *yamlnode.Node) string {
-	if n.Kind == yamlnode.Scalar && word.MatchString(n.Value) {
-		return n.Value
-	}
-	return "name"
 }
 
 func (r *reader) afterMatch(n *yamlnode.Node) *afterSyntax {
@@ -225,6 +140,7 @@ func (r *reader) limits(n *yamlnode.Node, rule *ruleSyntax) {
 	r.mapping(n, `"limits"`, keys{
 		"starts_per_key":   r.into(&rule.startsPerKey),
 		"events_per_match": r.into(&rule.eventsPerMatch),
+		"on_limit":         r.into(&rule.onLimit),
 	}, laterLimits...)
 }
 
@@ -236,6 +152,9 @@ func (r *reader) alert(n *yamlnode.Node) *alertSyntax {
 		"include_events": r.into(&a.include),
 		"to":             r.intoTextOrTexts(&a.to),
 		"fields":         func(_, v *yamlnode.Node) { a.fields = r.nameds(v, `"fields"`) },
+		"resolve":        func(_, v *yamlnode.Node) { a.resolve = r.resolve(v) },
+		"while_open":     r.into(&a.whileOpen),
+		"repeat":         r.into(&a.repeat),
 		"suppress": func(_, v *yamlnode.Node) {
 			s := &suppressSyntax{Pos: r.pos(v)}
 			given := r.mapping(v, `"suppress"`, keys{
@@ -248,6 +167,75 @@ func (r *reader) alert(n *yamlnode.Node) *alertSyntax {
 				a.suppress = s
 			}
 		},
-	}, laterAlertKeys...)
+	})
 	return a
+}
+
+// without reads a list of what may not happen anywhere in a match.
+func (r *reader) without(n *yamlnode.Node) []*withoutSyntax {
+	list := []*withoutSyntax{}
+	for _, item := range r.items(n, `"without"`) {
+		w := &withoutSyntax{Pos: r.pos(item)}
+		given := r.mapping(item, `an entry of "without"`, keys{
+			"name":  r.into(&w.name),
+			"where": r.into(&w.where),
+			"from":  r.intoTextOrTexts(&w.from),
+			"by":    func(_, v *yamlnode.Node) { w.by = r.by(v) },
+		})
+		r.required(item, `an entry of "without"`, given, "name")
+		if w.name != nil {
+			list = append(list, w)
+		}
+	}
+	return list
+}
+
+// keys reads the name of a list, or keys: a value each, or a list of the values of its parts.
+func (r *reader) keys(n *yamlnode.Node) *keysSyntax {
+	k := &keysSyntax{Pos: r.pos(n)}
+	if n.Kind == yamlnode.Scalar {
+		if k.list = r.text(n, `"keys"`); k.list == nil {
+			return nil
+		}
+		return k
+	}
+	for _, item := range r.items(n, `"keys"`) {
+		if item.Kind == yamlnode.List {
+			k.keys = append(k.keys, r.texts(item, "a key"))
+		} else if t := r.text(item, "a key"); t != nil {
+			k.keys = append(k.keys, []*text{t})
+		}
+	}
+	return k
+}
+
+func (r *reader) resolve(n *yamlnode.Node) *resolveSyntax {
+	s := &resolveSyntax{Pos: r.pos(n)}
+	if r.mapping(n, `"resolve"`, keys{
+		"where": r.into(&s.where),
+		"quiet": r.into(&s.quiet),
+		"from":  r.intoTextOrTexts(&s.from),
+		"by":    func(_, v *yamlnode.Node) { s.by = r.by(v) },
+	}) == nil {
+		return nil
+	}
+	return s
+}
+
+// overrides reads changes to rules of other files.
+func (r *reader) overrides(n *yamlnode.Node, doc *document) []*overrideSyntax {
+	var list []*overrideSyntax
+	for _, item := range r.items(n, `"overrides"`) {
+		o := &overrideSyntax{Pos: r.pos(item)}
+		given := r.mapping(item, "an override", keys{
+			"rule":   r.into(&o.rule),
+			"set":    func(_, v *yamlnode.Node) { o.set = r.ruleKeys(v, `"set"`, doc) },
+			"append": func(_, v *yamlnode.Node) { o.add = r.ruleKeys(v, `"append"`, doc) },
+		})
+		r.required(item, "an override", given, "rule")
+		if o.rule != nil && (o.set != nil || o.add != nil) {
+			list = append(list, o)
+		}
+	}
+	return list
 }

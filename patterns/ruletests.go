@@ -34,17 +34,30 @@ func (c *ruleChecker) testStep(s *testStepSyntax) TestStep {
 		out.Advance = c.duration(s.advance, "advance", false)
 		only(`"advance"`, map[string]*text{"at": s.at, "times": s.times, "every": s.every, "from": s.from})
 		return out
+	case s.idle != nil:
+		out.Times = 0
+		out.Idle = c.duration(s.idle, "idle", false)
+		only(`"idle"`, map[string]*text{"at": s.at, "times": s.times, "every": s.every, "from": s.from})
+		return out
+	case s.reload != nil:
+		out.Times = 0
+		out.Reload = s.reload.value
+		only(`"reload"`, map[string]*text{"at": s.at, "times": s.times, "every": s.every, "from": s.from})
+		return out
+	case s.restart != nil:
+		out.Times = 0
+		if out.Restart = c.bool(s.restart, "restart", true); !out.Restart {
+			c.fail(s.restart, codeTest, "leave it out", `"restart: false" does nothing`)
+		}
+		only(`"restart"`, map[string]*text{"at": s.at, "times": s.times, "every": s.every, "from": s.from})
+		return out
 	case s.file != nil:
 		out.Times = 0
 		out.File = s.file.value
 		only(`"file"`, map[string]*text{"at": s.at, "times": s.times, "every": s.every})
 	default:
 		if s.at == nil {
-			c.failed = true
-			c.add(Diagnostic{
-				Pos: s.Pos, Length: 1, Code: codeMissing, Message: `an event of a test needs the key "at"`, Rule: c.rule.ID,
-				Hint: "at: 0s", Excerpt: c.own.id.file.Line(s.Line),
-			})
+			c.failAt(s.Pos, codeMissing, "at: 0s", `an event of a test needs the key "at"`)
 		}
 		out.At = c.duration(s.at, "at", true)
 		out.Every = c.duration(s.every, "every", true)
@@ -63,9 +76,15 @@ func (c *ruleChecker) testStep(s *testStepSyntax) TestStep {
 		} else if len(streams) > 0 {
 			out.From = streams[0]
 		}
+		if out.From == alerts {
+			c.failAt(s.Pos, codeTest, `add "from: NAME"`, "alerts come of the rules that are read: say which stream this event is of")
+		}
 		return out
 	}
 	out.From = s.from.value
+	if slices.Contains(streams, alerts) {
+		return out // it may be of a stream that a rule below reads
+	}
 	if !slices.Contains(streams, out.From) {
 		c.warn(s.from, codeTestStream, c.didYouMean(c.own.File, out.From, streams), "the rule does not read the stream %q", out.From)
 	}
@@ -73,7 +92,7 @@ func (c *ruleChecker) testStep(s *testStepSyntax) TestStep {
 }
 
 // kinds are those of the alerts that a test can expect.
-var kinds = []string{"match", "timeout"}
+var kinds = []string{"match", "timeout", "update", "reminder", "resolved"}
 
 func (c *ruleChecker) expect(e *expectSyntax) Expect {
 	if !e.given {

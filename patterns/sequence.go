@@ -7,8 +7,15 @@ import (
 	"github.com/cepd/cepd/nfa"
 )
 
-// maxElements is the number of names a rule can have: each is a bit of a word, and the machine keeps one.
-const maxElements = 63
+const (
+	// maxNames is the number of steps, absences, entries of `without` and different `until`s of a rule: each is a bit of a
+	// word, and the machine keeps one.
+	maxNames = 63
+	// maxComposites is the number of composites of a rule: the machine keeps a register for each.
+	maxComposites = 16
+	// minMembers and maxMembers bound an all_of (S2.3): it means each order of its members, and 8 have 40,320.
+	minMembers, maxMembers = 2, 8
+)
 
 // streams checks which streams the rule and its elements read (S1.2).
 func (c *ruleChecker) streams() {
@@ -18,10 +25,7 @@ func (c *ruleChecker) streams() {
 			c.fail(c.own.id, codeFrom, "", `"from" of rule %q is empty`, c.rule.ID)
 		}
 		for _, t := range list {
-			switch {
-			case t.value == "alerts":
-				c.fail(t, codeLater, "", "not supported by this version yet: rules over alerts")
-			case !streamShape.MatchString(t.value):
+			if !streamShape.MatchString(t.value) {
 				c.fail(t, codeFrom, "letters, digits, _, - and ., at most 249", "%q cannot be the name of a stream", t.value)
 			}
 			read[t.value] = true
@@ -33,16 +37,21 @@ func (c *ruleChecker) streams() {
 		c.failed = true // it was written, and what is wrong with it has been said
 		return
 	}
-	elements := c.sequence()
-	if len(common) == 0 && c.all.sequence == nil {
+	if len(common) == 0 && c.all.sequence == nil && c.all.pattern == nil {
 		c.fail(c.own.id, codeFrom, `add "from: NAME" with the name of a stream`, `rule %q does not say which stream it reads`, c.rule.ID)
 	}
-	for _, e := range elements {
-		if e.from != nil {
-			check(e.from)
+	one := func(from []*text, name *text) {
+		if from != nil {
+			check(from)
 		} else if len(common) == 0 {
-			c.fail(e.name, codeFrom, `add "from: NAME" to the rule`, "%q has no stream to read: neither it nor the rule has \"from\"", e.name.value)
+			c.fail(name, codeFrom, `add "from: NAME" to the rule`, "%q has no stream to read: neither it nor the rule has \"from\"", name.value)
 		}
+	}
+	for _, p := range c.leaves {
+		one(p.syntax.from, p.syntax.name)
+	}
+	for _, w := range c.all.without {
+		one(w.from, w.name)
 	}
 	for name := range read {
 		c.rule.Streams = append(c.rule.Streams, name)
@@ -50,58 +59,94 @@ func (c *ruleChecker) streams() {
 	slices.Sort(c.rule.Streams)
 }
 
-// sequence returns the elements that could be read.
-func (c *ruleChecker) sequence() []*elementSyntax {
-	if c.all.sequence == nil {
-		c.failed = c.failed || c.own.given["sequence"]
-		return nil
+// fromOf returns the streams of an element: its own or the rule's.
+func (c *ruleChecker) fromOf(own []*text) []string {
+	if own == nil {
+		own = c.all.from
 	}
-	c.failed = c.failed || len(c.all.sequence.elements) == 0
-	return slices.DeleteFunc(slices.Clone(c.all.sequence.elements), func(e *elementSyntax) bool {
-		if e == nil {
-			c.failed = true // reported when it was read
-		}
-		return e == nil
-	})
+	return values(own)
 }
 
 // shape checks the elements of the sequence, each alone and where it stands among the others. Conditions and keys come
 // later.
 func (c *ruleChecker) shape() {
 	r := c.rule
-	c.elements = c.sequence()
+	if c.all.pattern != nil || c.own.given["pattern"] {
+		c.rowShape()
+		c.without()
+		return
+	}
 	if c.all.sequence == nil {
+		c.failed = c.failed || c.own.given["sequence"]
 		r.Names = []string{"event"}
 		c.names["event"] = 0
 		r.Elements = []Element{{From: values(c.all.from), Link: nfa.NoLink, Loop: nfa.NoLink, Min: 1, Max: 1}}
+		c.without()
 		return
 	}
-	if len(c.elements) > maxElements {
-		c.fail(c.elements[maxElements].name, codeTooMany, "", "a rule has at most %d steps and absences", maxElements)
+	c.failed = c.failed || len(c.all.sequence.elements) == 0
+	r.Elements, c.parts = c.build(c.all.sequence.elements, nil)
+	c.leaves = leavesOf(nil, c.parts)
+	c.without()
+	if len(r.Names) > maxNames || c.composites > maxComposites {
+		c.fail(c.own.id, codeTooMany, "", "rule %q has %d names and %d composites; %d and %d are allowed", r.ID, len(r.Names), c.composites, maxNames, maxComposites)
 		return
-	}
-	for i, e := range c.elements {
-		c.name(e.name)
-		r.Names = append(r.Names, e.name.value)
-		from := e.from
-		if from == nil {
-			from = c.all.from
-		}
-		el := Element{Name: i, Absent: e.isAbsent, From: values(from), Min: 1, Max: 1}
-		if e.isAbsent {
-			el.Min, el.Max = 0, 0
-			c.absence(e, &el)
-		} else {
-			c.step(e, &el)
-		}
-		r.Elements = append(r.Elements, el)
 	}
 	c.places()
 }
 
-// name checks the name of a step or absence.
-func (c *ruleChecker) name(t *text) {
-	first, twice := c.names[t.value]
+// without names the entries of `without`.
+func (c *ruleChecker) without() {
+	for _, w := range c.all.without {
+		c.rule.Without = append(c.rule.Without, Without{Name: c.name(w.name), From: c.fromOf(w.from)})
+	}
+}
+
+// build makes elements of the elements of a sequence that could be read.
+func (c *ruleChecker) build(list []*elementSyntax, parent *part) ([]Element, []*part) {
+	list = slices.DeleteFunc(slices.Clone(list), func(e *elementSyntax) bool {
+		if e == nil {
+			c.failed = true // reported when it was read
+		}
+		return e == nil
+	})
+	last := len(list) - 1
+	for i, e := range list {
+		if e.kind == kindHold && (parent != nil || i != last) {
+			c.fail(e.name, codeHoldPlace, "", "the hold %q does not stand last in the rule", e.name.value)
+		}
+	}
+	endsInHold := last >= 0 && parent == nil && list[last].kind == kindHold
+	if endsInHold {
+		list = append(list, list[last]) // its step, and its absence
+	}
+	elements, parts := make([]Element, len(list)), make([]*part, len(list))
+	for i, e := range list {
+		elements[i] = Element{Min: 1, Max: 1, Link: nfa.NoLink, Loop: nfa.NoLink}
+		parts[i] = &part{syntax: e, el: &elements[i], parent: parent, sequence: parts, index: i}
+		if endsInHold && i == len(list)-1 {
+			c.holdAbsence(parts[i], &elements[i-1])
+			continue
+		}
+		if e.kind.isComposite() {
+			c.composite(parts[i])
+			continue
+		}
+		elements[i].Name = c.name(e.name)
+		elements[i].From = c.fromOf(e.from)
+		if e.kind == kindAbsent {
+			elements[i].Absent, elements[i].Min, elements[i].Max = true, 0, 0
+			c.absence(parts[i])
+		} else {
+			c.step(parts[i])
+		}
+	}
+	return elements, parts
+}
+
+// name checks the name of a step, an absence or an entry of `without`, and returns its index.
+func (c *ruleChecker) name(t *text) int {
+	_, twice := c.names[t.value]
 	switch {
 	case slices.Contains(reservedNames, t.value):
 		c.fail(t, codeName, "", "%q means something else in every condition, so no step can have this name", t.value)
@@ -110,14 +155,16 @@ func (c *ruleChecker) name(t *text) {
 	case !nameShape.MatchString(t.value):
 		c.fail(t, codeName, "letters, digits and _, not beginning with a digit", "%q cannot be the name of a step", t.value)
 	case twice:
-		c.fail(t, codeDuplicate, "", "the name %q is taken: it stands in line %d", t.value, c.elements[first].name.Line)
-		return
+		c.fail(t, codeDuplicate, "", "the name %q is taken: it stands in line %d", t.value, c.nameTexts[t.value].Line)
+	default:
+		c.names[t.value], c.nameTexts[t.value] = len(c.rule.Names), t
 	}
-	c.names[t.value] = len(c.rule.Names)
+	c.rule.Names = append(c.rule.Names, t.value)
+	return len(c.rule.Names) - 1
 }
 
-// step checks the keys of a step or loop that do not depend on its neighbours.
-func (c *ruleChecker) step(e *elementSyntax, el *Element) {
+// times reads how often a step or composite is taken.
+func (c *ruleChecker) times(e *elementSyntax, el *Element) {
 	if e.times != nil {
 		least, most, err := parseTimes(e.times.value)
 		if err != nil {
@@ -130,13 +177,10 @@ func (c *ruleChecker) step(e *elementSyntax, el *Element) {
 	if c.bool(e.optional, "optional", false) {
 		el.Optional = true
 	}
-	el.Within = c.duration(e.within, "within", false)
-	el.LoopWithin = c.duration(e.loopWithin, "loop_within", false)
-	el.Loop = nfa.NoLink
 	if el.Max == 1 {
-		for _, t := range []*text{e.loop, e.loopWithin} {
+		for key, t := range map[string]*text{"loop": e.loop, "loop_within": e.loopWithin, "having": e.having, "distinct": e.distinct} {
 			if t != nil {
-				c.fail(t, codeElementKey, `add "times" to make it a loop`, "%q is taken once, so nothing lies between its events", e.name.value)
+				c.fail(t, codeElementKey, `add "times" to make it a loop`, "%q is taken once, so %q has no meaning", e.name.value, key)
 			}
 		}
 		return
@@ -146,25 +190,152 @@ func (c *ruleChecker) step(e *elementSyntax, el *Element) {
 		loop = c.all.loop
 	}
 	el.Loop = c.link(loop, "loop")
-	if el.LoopWithin == 0 {
+}
+
+// step checks the keys of a step or loop that do not depend on its neighbours.
+func (c *ruleChecker) step(p *part) {
+	e, el := p.syntax, p.el
+	c.times(e, el)
+	el.Within = c.duration(e.within, "within", false)
+	el.LoopWithin = c.duration(e.loopWithin, "loop_within", false)
+	if el.Max != 1 && el.LoopWithin == 0 {
 		el.LoopWithin = el.Within
+	}
+	el.Greedy = c.bool(e.greedy, "greedy", false)
+	if el.Greedy && e.times == nil && !el.Optional {
+		c.fail(e.greedy, codeElementKey, `add "times"`, "%q is taken once, so \"greedy\" has no meaning", e.name.value)
+	}
+	if e.until != nil && el.Max >= 0 {
+		c.fail(e.until, codeUntil, "", "%q has an upper bound: \"until\" is for loops that have none", e.name.value)
+	}
+	if f := e.firstSeen; f != nil {
+		el.FirstSeen = &FirstSeen{FromStart: c.bool(f.fromStart, "from_start", false)}
+		el.FirstSeen.For = c.reach(f.hold, el.FirstSeen.FromStart)
+		if len(f.by) == 0 {
+			c.fail(f.hold, codeMissing, "", `"by" of "first_seen" is empty`)
+		}
+	}
+	el.Edge = e.kind == kindHold
+	if el.Edge && e.where == nil {
+		c.fail(e.name, codeMissing, "", "the hold %q needs the key \"where\": what is to hold", e.name.value)
+	}
+	if el.Edge && e.hold == nil {
+		c.fail(e.name, codeMissing, "", "the hold %q needs the key \"for\": how long", e.name.value)
 	}
 }
 
+// reach reads how far something looks back: a duration, or forever where the time before the rule counts as empty.
+func (c *ruleChecker) reach(t *text, fromStart bool) cep.Duration {
+	if t == nil || t.value != "forever" {
+		return c.duration(t, "for", false)
+	}
+	if !fromStart {
+		c.fail(t, codeHold, "add from_start: true", `"for: forever" looks back before everything that is known, so it needs "from_start: true"`)
+	}
+	return nfa.Forever
+}
+
 // absence checks the keys of an absence that do not depend on its neighbours.
-func (c *ruleChecker) absence(e *elementSyntax, el *Element) {
-	el.FromStart = c.bool(e.fromStart, "from_start", false)
-	if e.hold == nil {
-		return
+func (c *ruleChecker) absence(p *part) {
+	p.el.FromStart = c.bool(p.syntax.fromStart, "from_start", false)
+	p.el.For = c.reach(p.syntax.hold, p.el.FromStart)
+}
+
+// holdAbsence makes the second half of a hold (S2.5): no event for which the condition does not hold, for its time.
+func (c *ruleChecker) holdAbsence(p *part, step *Element) {
+	*p.el = Element{
+		Name: step.Name, From: step.From, Absent: true, Link: nfa.Relaxed, Loop: nfa.NoLink,
+		For: c.duration(p.syntax.hold, "for", false),
 	}
-	if e.hold.value == "forever" {
-		el.For = nfa.Forever
-		if !el.FromStart {
-			c.fail(e.hold, codeHold, "add from_start: true", `"for: forever" looks back before everything that is known, so it needs "from_start: true"`)
+}
+
+// composite checks an all_of, any_of or group, and what is inside.
+func (c *ruleChecker) composite(p *part) {
+	e, el := p.syntax, p.el
+	c.composites++
+	c.times(e, el)
+	el.Times = e.times != nil
+	el.Within = c.duration(e.within, "within", false)
+	if e.until != nil && el.Max >= 0 {
+		c.fail(e.until, codeUntil, "", "the group has an upper bound: \"until\" is for groups that have none")
+	}
+	switch e.kind {
+	case kindAnyOf:
+		el.Kind = nfa.KindAnyOf
+		if len(e.alternatives) < 2 {
+			c.fail(e.name, codeMembers, "", "an any_of needs two alternatives or more")
 		}
-		return
+		for _, a := range e.alternatives {
+			elements, parts := c.build(a, p)
+			el.Alternatives, p.inner = append(el.Alternatives, elements), append(p.inner, parts)
+		}
+	case kindAllOf:
+		el.Kind = nfa.KindAllOf
+		elements, parts := c.build(e.elements, p)
+		el.Elements, p.inner = elements, [][]*part{parts}
+		c.members(p)
+	default:
+		el.Kind = nfa.KindGroup
+		elements, parts := c.build(e.elements, p)
+		el.Elements, p.inner = elements, [][]*part{parts}
+		if len(e.elements) == 0 {
+			c.fail(e.name, codeEmpty, "", "the group is empty")
+		}
 	}
-	el.For = c.duration(e.hold, "for", false)
+	if !c.failed && el.Times && !takes(el) {
+		c.fail(e.times, codeNothing, "", "nothing in it takes an event, so it cannot be repeated")
+	}
+}
+
+// members checks those of an all_of (S2.3).
+func (c *ruleChecker) members(p *part) {
+	e := p.syntax
+	if n := len(e.elements); n < minMembers || n > maxMembers {
+		c.fail(e.name, codeMembers, "", "an all_of has %d to %d members, not %d", minMembers, maxMembers, n)
+	}
+	if e.atLeast != nil {
+		n := c.number(e.atLeast, "at_least", 0, 1)
+		switch {
+		case n > int64(len(e.elements)):
+			c.fail(e.atLeast, codeMembers, "", "\"at_least\" is %d, and the all_of has %d members", n, len(e.elements))
+		case n < int64(len(e.elements)):
+			p.el.Need = int(n)
+		}
+	}
+	single := func(q *part) {
+		s := q.syntax
+		if s.kind != kindStep {
+			c.fail(s.name, codeMembers, "counts in any order are a rule over alerts", "a member of an all_of is a step, or an any_of of steps, not %s", s.kind.article())
+			return
+		}
+		for key, t := range map[string]*text{
+			"times": s.times, "loop": s.loop, "optional": s.optional, "within": s.within, "loop_within": s.loopWithin,
+			"greedy": s.greedy, "until": s.until, "having": s.having, "distinct": s.distinct, "contiguity": s.contiguity,
+		} {
+			if t != nil {
+				c.fail(t, codeMembers, "", "a member of an all_of has \"where\", \"from\", \"by\" and \"first_seen\", not %q", key)
+			}
+		}
+	}
+	for _, q := range p.inner[0] {
+		if q.syntax.kind != kindAnyOf {
+			single(q)
+			continue
+		}
+		s := q.syntax
+		for key, t := range map[string]*text{"times": s.times, "loop": s.loop, "optional": s.optional, "within": s.within, "contiguity": s.contiguity} {
+			if t != nil {
+				c.fail(t, codeMembers, "", "an any_of that is a member of an all_of has no %q", key)
+			}
+		}
+		for i, a := range q.inner {
+			if len(a) != 1 {
+				c.fail(s.name, codeMembers, "", "alternative %d is not one step: an any_of in an all_of chooses between single steps", i+1)
+				continue
+			}
+			single(a[0])
+		}
+	}
 }
 
 // link reads relaxed, strict or any.
@@ -177,218 +348,4 @@ func (c *ruleChecker) link(t *text, key string) nfa.Link {
 	default:
 		return nfa.Relaxed
 	}
-}
-
-// places checks what depends on where an element stands: S2.6 and S4.
-func (c *ruleChecker) places() {
-	els := c.rule.Elements
-	first, last := -1, -1 // steps
-	optional := true      // all steps are
-	for i, e := range els {
-		if e.Absent {
-			continue
-		}
-		if first < 0 {
-			first = i
-		}
-		last = i
-		optional = optional && e.Optional
-	}
-	switch {
-	case len(els) == 1 && first < 0:
-		c.alone()
-		return
-	case len(els) > 0 && first < 0:
-		c.fail(c.elements[0].name, codeNothing, "a sequence of one absence is a rule about silence", "the rule has absences only: there is no event that it could begin with")
-		return
-	case optional && len(els) > 0:
-		c.fail(c.elements[first].name, codeNothing, "", "every step is optional, so the rule could match no event at all")
-		return
-	}
-	for i := range els {
-		switch {
-		case !els[i].Absent:
-			c.stepPlace(i, first)
-		case i < first:
-			c.absentAtStart(i)
-		case i > last:
-			c.absentAtEnd(i)
-		default:
-			c.absentBetween(i)
-		}
-	}
-}
-
-// stepPlace links a step to what stands before it.
-func (c *ruleChecker) stepPlace(i, first int) {
-	e, el := c.elements[i], &c.rule.Elements[i]
-	if i > first {
-		contiguity := e.contiguity
-		if contiguity == nil {
-			contiguity = c.all.contiguity
-		}
-		el.Link = c.link(contiguity, "contiguity")
-		return
-	}
-	el.Link = nfa.NoLink
-	if e.contiguity != nil {
-		c.fail(e.contiguity, codeContiguity, "", "%q is the first step: there is nothing before it to be tied to", e.name.value)
-	}
-	if e.within != nil {
-		if el.Max == 1 {
-			c.fail(e.within, codeFirstWithin, `the window of the whole rule is "within" beside "sequence"`, "%q is the first step: no event is taken before it", e.name.value)
-		}
-		el.Within = 0 // it bounds the loop's own gaps, and LoopWithin has it
-	}
-}
-
-// absentLink is the contiguity of an absence behind a step.
-func (c *ruleChecker) absentLink(i int) {
-	e, el := c.elements[i], &c.rule.Elements[i]
-	contiguity := e.contiguity
-	if contiguity == nil {
-		contiguity = c.all.contiguity
-	}
-	if contiguity != nil && contiguity.value == "any" {
-		el.Link = nfa.Relaxed
-		if e.contiguity != nil {
-			c.fail(e.contiguity, codeContiguity, "", `an absence is relaxed or strict: it takes no event to go on from`)
-		}
-		return
-	}
-	el.Link = c.link(contiguity, "contiguity")
-}
-
-// absentAtStart is S4.3.
-func (c *ruleChecker) absentAtStart(i int) {
-	e := c.elements[i]
-	c.rule.Elements[i].Link = nfa.NoLink
-	if e.contiguity != nil {
-		c.fail(e.contiguity, codeContiguity, "", "%q stands at the start: there is nothing before it to be tied to", e.name.value)
-	}
-	if e.hold == nil {
-		c.fail(e.name, codeHoldMissing, `add "for: 10m", the time before the next step that must be empty`, "the absence %q at the start does not say how long", e.name.value)
-	}
-}
-
-// absentBetween is S4.1.
-func (c *ruleChecker) absentBetween(i int) {
-	e, els := c.elements[i], c.rule.Elements
-	if e.hold != nil {
-		c.fail(e.hold, codeHold, `leave "for" out: it holds until the next step is taken; to bound that time give the next step a "within"`, "the absence %q stands between two steps", e.name.value)
-	}
-	if e.fromStart != nil {
-		c.fail(e.fromStart, codeHold, "", `"from_start" belongs to an absence at the start, %q stands between two steps`, e.name.value)
-	}
-	optional := func(e Element) bool { return e.Absent || e.Optional }
-	if !slices.ContainsFunc(els[:i], func(e Element) bool { return !optional(e) }) {
-		c.fail(e.name, codeAbsencePlace, "", "everything before the absence %q is optional: without it the absence would stand at the start", e.name.value)
-	}
-	if !slices.ContainsFunc(els[i+1:], func(e Element) bool { return !optional(e) }) {
-		c.fail(e.name, codeAbsenceTail, "", "everything behind the absence %q is optional: the match would be complete before the absence is judged", e.name.value)
-	}
-	c.absentLink(i)
-}
-
-// absentAtEnd is S4.2. The window of the rule is checked with the others.
-func (c *ruleChecker) absentAtEnd(i int) {
-	e, el := c.elements[i], &c.rule.Elements[i]
-	if e.fromStart != nil {
-		c.fail(e.fromStart, codeHold, "", `"from_start" belongs to an absence at the start, %q stands at the end`, e.name.value)
-		return
-	}
-	if el.For == nfa.Forever {
-		c.fail(e.hold, codeHold, "", `"for: forever" belongs to an absence at the start: at the end the rule would never fire`)
-	}
-	c.absentLink(i)
-}
-
-// noBeat is the name of the absence that a rule about silence is rewritten to. It cannot clash: names have no spaces.
-func noBeat(name string) string { return "no " + name }
-
-// alone is S4.4: an absence alone is a step of that name, then an absence of the same.
-func (c *ruleChecker) alone() {
-	e, el := c.elements[0], c.rule.Elements[0]
-	if e.contiguity != nil {
-		c.fail(e.contiguity, codeContiguity, "", "%q stands alone: there is nothing before it to be tied to", e.name.value)
-	}
-	if e.fromStart != nil {
-		c.fail(e.fromStart, codeHold, "", `"from_start" belongs to an absence in front of a step; %q stands alone and begins with an event`, e.name.value)
-		return
-	}
-	if el.For == nfa.Forever {
-		c.fail(e.hold, codeHold, "", `"for: forever" belongs to an absence at the start: here the rule would never fire`)
-	}
-	step := el
-	step.Absent, step.For, step.Min, step.Max, step.Link = false, 0, 1, 1, nfa.NoLink
-	el.Name, el.Link = 1, nfa.Relaxed
-	c.rule.Names = append(c.rule.Names, noBeat(e.name.value))
-	c.rule.Elements = []Element{step, el}
-	c.elements = []*elementSyntax{e, e}
-}
-
-// windows checks that every start ends (LANGUAGE, `within`) and that no gap is longer than the rule's window.
-func (c *ruleChecker) windows() {
-	r := c.rule
-	r.Within = c.duration(c.all.within, "within", false)
-	unbounded := c.bool(c.all.unbounded, "unbounded", false)
-	if unbounded && c.own.within != nil && c.own.unbounded != nil {
-		c.fail(c.own.unbounded, codeUnbounded, "", `"unbounded: true" says that the rule has no window, and "within" is one`)
-	}
-	if unbounded && c.own.within == nil {
-		r.Within = 0
-	}
-	if c.failed && len(r.Elements) != len(c.elements) {
-		return // a one-step rule, or elements that could not be read
-	}
-	for i, el := range r.Elements {
-		if i >= len(c.elements) {
-			return // a rule without a sequence is a lone step
-		}
-		e := c.elements[i]
-		isLast := el.Absent && i > 0 && !c.stepBehind(i)
-		if isLast && e.hold == nil && el.Link == nfa.Relaxed && (c.all.within == nil || unbounded && r.Within == 0) {
-			c.fail(e.name, codeHoldMissing, `add "for: 1m", or a "within" to the rule`, "the absence %q at the end does not say how long", e.name.value)
-		}
-		if c.own.within == nil || r.Within == 0 {
-			continue
-		}
-		for _, gap := range []struct {
-			t    *text
-			d    cep.Duration
-			name string
-		}{{e.within, el.Within, "within"}, {e.loopWithin, el.LoopWithin, "loop_within"}} {
-			if gap.t != nil && !el.Absent && gap.d > r.Within {
-				c.fail(gap.t, codeGap, "", "%q of %q is longer than the rule's window of %s, so it means nothing", gap.name, e.name.value, cep.FormatDuration(r.Within))
-			}
-		}
-	}
-	if r.Within == 0 && !unbounded && !c.own.given["within"] && !c.failed && c.openGap() {
-		c.fail(c.own.id, codeNoWindow, `add "within: 10m", or "unbounded: true" if starts may wait for ever`, "rule %q has no window", c.rule.ID)
-	}
-}
-
-// stepBehind reports whether a step stands behind an element.
-func (c *ruleChecker) stepBehind(i int) bool {
-	return slices.ContainsFunc(c.rule.Elements[i+1:], func(e Element) bool { return !e.Absent })
-}
-
-// openGap reports whether some time between two events, or up to the end, has no bound.
-func (c *ruleChecker) openGap() bool {
-	steps := 0
-	for i, e := range c.rule.Elements {
-		switch {
-		case e.Absent && i > 0 && !c.stepBehind(i):
-			if e.For == 0 {
-				return true // strict without a deadline: the next event decides whenever it comes
-			}
-		case e.Absent:
-		default:
-			if steps > 0 && e.Within == 0 || e.Max != 1 && e.LoopWithin == 0 {
-				return true
-			}
-			steps++
-		}
-	}
-	return false
 }

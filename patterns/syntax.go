@@ -34,6 +34,7 @@ type document struct {
 	macros      []named
 	defaults    *ruleSyntax
 	rules       []*ruleSyntax
+	overrides   []*overrideSyntax
 }
 
 // table is a list or a map, inline or in a file.
@@ -61,9 +62,14 @@ type ruleSyntax struct {
 	by                                  *bySyntax
 	within, unbounded                   *text
 	sequence                            *sequenceSyntax
+	pattern                             *text
+	steps                               []*elementSyntax // of the pattern
 	after                               *afterSyntax
 	emit, onTimeout, onChange           *text
 	exceptions                          []*exceptionSyntax
+	without                             []*withoutSyntax
+	keep, mode, onLimit                 *text
+	keys                                *keysSyntax
 	startsPerKey, eventsPerMatch        *text
 	alert                               *alertSyntax
 	tests                               []*testSyntax
@@ -82,23 +88,52 @@ type sequenceSyntax struct {
 	elements []*elementSyntax
 }
 
-// elementSyntax is a step, a loop or an absence.
+// elementSyntax is an element of a sequence. Which keys it can have says [elementKeys].
 type elementSyntax struct {
 	Pos
-	name     *text
-	isAbsent bool
-	from     []*text
-	where    *text
-	by       *bySyntax
+	kind elementKind
+	// name is that of a step, absence or hold; of a composite it is the word that it begins with.
+	name  *text
+	from  []*text
+	where *text
+	by    *bySyntax
 
-	times, contiguity, loop, within, loopWithin, optional *text // steps; contiguity on absences too
-	hold, fromStart                                       *text // absences; hold is `for`
+	times, contiguity, loop, within, loopWithin, optional *text
+	hold, fromStart                                       *text // hold is `for`
+	until, having, distinct, greedy, atLeast              *text
+	firstSeen                                             *firstSeenSyntax
+	// elements are those of a group, or the members of an all_of.
+	elements []*elementSyntax
+	// alternatives are those of an any_of.
+	alternatives [][]*elementSyntax
+}
+
+type firstSeenSyntax struct {
+	Pos
+	by              []*text
+	hold, fromStart *text // hold is `for`
 }
 
 type afterSyntax struct {
 	word *text
 	// target is the step of to_first and to_last.
 	target *text
+}
+
+// withoutSyntax is an entry of `without`.
+type withoutSyntax struct {
+	Pos
+	name, where *text
+	from        []*text
+	by          *bySyntax
+}
+
+// keysSyntax are the keys that count as present from the beginning: a list by name, or keys written out.
+type keysSyntax struct {
+	Pos
+	list *text
+	// keys are the parts of each.
+	keys [][]*text
 }
 
 type exceptionSyntax struct {
@@ -112,6 +147,8 @@ type alertSyntax struct {
 	fields                   []named
 	to                       []*text
 	suppress                 *suppressSyntax
+	resolve                  *resolveSyntax
+	whileOpen, repeat        *text
 }
 
 type suppressSyntax struct {
@@ -119,6 +156,21 @@ type suppressSyntax struct {
 	by   []*text
 	hold *text // `for`
 	max  *text
+}
+
+type resolveSyntax struct {
+	Pos
+	where, quiet *text
+	from         []*text
+	by           *bySyntax
+}
+
+// overrideSyntax changes a rule of another file.
+type overrideSyntax struct {
+	Pos
+	rule *text
+	// set replaces keys of the rule, add goes behind its lists.
+	set, add *ruleSyntax
 }
 
 type testSyntax struct {
@@ -130,7 +182,7 @@ type testSyntax struct {
 
 type testStepSyntax struct {
 	Pos
-	at, times, every, from, file, advance *text
+	at, times, every, from, file, advance, idle, reload, restart *text
 	// event is the event as JSON text.
 	event []byte
 	// node is the event as it was written.

@@ -81,11 +81,7 @@ func (p *treePrinter) rule(r *ruleSyntax) {
 	p.text("loop", r.loop)
 	if r.sequence != nil {
 		p.node("sequence", r.sequence.Pos, func() {
-			for _, e := range r.sequence.elements {
-				if e != nil {
-					p.element(e)
-				}
-			}
+			p.elements(r.sequence.elements)
 		})
 	}
 	if r.after != nil {
@@ -141,7 +137,11 @@ func (p *treePrinter) by(by *bySyntax) {
 }
 
 func (p *treePrinter) element(e *elementSyntax) {
-	p.node(either(e.isAbsent, "absent ", "step ")+e.name.value, e.Pos, func() {
+	what := string(e.kind)
+	if !e.kind.isComposite() {
+		what += " " + e.name.value
+	}
+	p.node(what, e.Pos, func() {
 		p.texts("from", e.from)
 		p.by(e.by)
 		p.text("where", e.where)
@@ -153,7 +153,31 @@ func (p *treePrinter) element(e *elementSyntax) {
 		p.text("optional", e.optional)
 		p.text("for", e.hold)
 		p.text("from_start", e.fromStart)
+		p.text("until", e.until)
+		p.text("having", e.having)
+		p.text("distinct", e.distinct)
+		p.text("greedy", e.greedy)
+		p.text("at_least", e.atLeast)
+		if f := e.firstSeen; f != nil {
+			p.node("first_seen", f.Pos, func() {
+				p.texts("by", f.by)
+				p.text("for", f.hold)
+				p.text("from_start", f.fromStart)
+			})
+		}
+		p.elements(e.elements)
+		for i, a := range e.alternatives {
+			p.node(fmt.Sprintf("alternative %d", i+1), e.Pos, func() { p.elements(a) })
+		}
 	})
+}
+
+func (p *treePrinter) elements(list []*elementSyntax) {
+	for _, e := range list {
+		if e != nil {
+			p.element(e)
+		}
+	}
 }
 
 func (p *treePrinter) test(t *testSyntax) {
@@ -167,6 +191,9 @@ func (p *treePrinter) test(t *testSyntax) {
 			p.text("from", s.from)
 			p.text("file", s.file)
 			p.text("advance", s.advance)
+			p.text("idle", s.idle)
+			p.text("reload", s.reload)
+			p.text("restart", s.restart)
 		})
 	}
 	p.text("count", t.expect.count)

@@ -39,9 +39,7 @@ func (c *checker) tables(documents []*document) {
 			if !name(t.name) {
 				continue
 			}
-			if values, ok := c.list(t); ok {
-				c.lists[t.name.value] = expression.NewList(values)
-			}
+			c.lists[t.name.value] = expression.NewList(c.list(t))
 		}
 		for _, t := range d.maps {
 			if !name(t.name) {
@@ -60,21 +58,23 @@ func (c *checker) tables(documents []*document) {
 }
 
 // list returns the values of a list. A list whose file has mistakes is still known, so that its uses are no mistakes.
-func (c *checker) list(t *table) ([]cep.Value, bool) {
+func (c *checker) list(t *table) (values []cep.Value) {
+	name := t.name.value
+	c.listValues[name] = nil
 	if t.file == nil {
-		var values []cep.Value
 		for _, p := range t.pairs {
 			if v, ok := c.constant(t, p.value); ok {
 				values = append(values, v)
 			}
 		}
-		return values, true
+		c.listValues[name] = values
+		return values
 	}
-	var values []cep.Value
 	c.rows(t, []*text{t.value}, func(cells []string) {
 		values = append(values, cellValues(cells[0])...)
+		c.listValues[name] = append(c.listValues[name], cep.String(cells[0]))
 	})
-	return values, true
+	return values
 }
 
 // pairs returns the keys and values of a map.

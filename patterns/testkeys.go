@@ -27,6 +27,9 @@ func (r *reader) tests(n *yamlnode.Node) []*testSyntax {
 	return list
 }
 
+// testEntries are the words that an entry of `events` is known by.
+var testEntries = []string{"event", "file", "advance", "idle", "reload", "restart"}
+
 // testStep reads an event, a file or a time that passes; nil where it is none, which has been reported.
 func (r *reader) testStep(n *yamlnode.Node) *testStepSyntax {
 	s := &testStepSyntax{Pos: r.pos(n)}
@@ -45,17 +48,20 @@ func (r *reader) testStep(n *yamlnode.Node) *testStepSyntax {
 		},
 		"file":    r.into(&s.file),
 		"advance": r.into(&s.advance),
-	}, laterTestEntries...)
+		"idle":    r.into(&s.idle),
+		"reload":  r.into(&s.reload),
+		"restart": r.into(&s.restart),
+	})
 	forms := 0
-	for _, word := range append([]string{"event", "file", "advance"}, laterTestEntries...) {
+	for _, word := range testEntries {
 		if given[word] {
 			forms++
 		}
 	}
 	if given != nil && forms != 1 {
-		r.at(n, codeTest, "", "an entry of \"events\" has one of \"event\", \"file\" and \"advance\"")
+		r.at(n, codeTest, "", "an entry of \"events\" has one of %s", oneOf(testEntries))
 	}
-	if forms != 1 || s.node == nil && s.file == nil && s.advance == nil {
+	if forms != 1 || s.node == nil && s.file == nil && s.advance == nil && s.idle == nil && s.reload == nil && s.restart == nil {
 		return nil
 	}
 	return s

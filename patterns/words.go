@@ -35,6 +35,18 @@ var operatorNames = []string{
 	"true", "false", "nil", "not", "and", "or", "in", "matches", "contains", "startsWith", "endsWith", "let", "if", "else",
 }
 
+// quoted puts a word of a user in quotes, for messages.
+func quoted(s string) string { return strconv.Quote(s) }
+
+// joined puts words in quotes and a text between them.
+func joined(words []string, between string) string {
+	list := make([]string, len(words))
+	for i, w := range words {
+		list[i] = quoted(w)
+	}
+	return strings.Join(list, between)
+}
+
 // isID reports whether a text can be the id of a rule.
 func isID(s string) bool { return idShape.MatchString(s) && !strings.Contains(s, "..") }
 

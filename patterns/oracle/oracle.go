@@ -43,11 +43,26 @@ func Run(r *patterns.Rule, in Input) Output {
 	}
 	var leaves []*node
 	rule := items(tree(r.Elements, &leaves), noLink, nil)
+	var silence *node
+	if len(r.Keys) > 0 {
+		silence = leaves[len(leaves)-1] // such a rule is a step and an absence (S4.4)
+	}
 	entries := without(r, &leaves)
 	for _, st := range streams(r, leaves, in, events) {
+		if r.Pattern != nil { // S6
+			matches, open := rowMatches(r, st, leaves, rowMoments(r, st, moments))
+			out.Matches = append(out.Matches, matches...)
+			for i, now := range moments {
+				if open[now] {
+					out.Open[i]++
+					out.Keys[i]++
+				}
+			}
+			continue
+		}
 		s := &selection{rule: r, stream: st, end: moments[len(moments)-1]}
 		if slices.Contains(r.Keys, st.key) && in.FirstTime > cep.BeforeAll {
-			s.starts = append(s.starts, present(st, leaves[len(leaves)-1]))
+			s.starts = append(s.starts, present(st, silence))
 		}
 		for p := range st.events {
 			if one := enumerate(st, rule, entries, p); one != nil {
