@@ -25,13 +25,18 @@ const (
 	streamLength     = 6
 )
 
-// TestExhaustive holds the machine against the oracle on every pattern of a few operators and every stream of up to six
-// events over three letters. An operator is a step, a quantifier other than one, a link other than relaxed, or an
-// absence. A longer stream decides everything that a shorter one does, and moments say when, so that only the streams of
-// six events are run; letters that a pattern does not name are one letter.
+// TestExhaustive holds the machine against the oracle on every pattern of a few operators and every stream of six events
+// over three letters. An operator is a step, a quantifier other than one, a link other than relaxed (to an element or
+// inside a loop), or an absence.
 //
-// The strategies of selection are spread over the patterns, each pattern with two of them: they read nothing of a pattern
-// but moments and first events.
+// Enumerated: every sequence of steps and absences, each of one of three letters, with every link, every one of the
+// quantifiers, optional or not, with every inner link; absences at the start, between and at the end, strict or not; up
+// to renaming of the letters. Each runs without a window, and with one, timeouts, and events at equal times. Letters that
+// a pattern does not name are one letter to it. Streams of less than six events need no run: moments say what was decided
+// when.
+//
+// Sampled: the strategies of selection, of which each pattern gets two in turn (they read nothing of a pattern but moments
+// and first events), and the numbers in quantifiers, windows and times.
 func TestExhaustive(t *testing.T) {
 	most := operatorsDefault
 	if raceEnabled {
@@ -73,7 +78,7 @@ func TestExhaustive(t *testing.T) {
 		})
 	}
 	workers.Wait()
-	t.Logf("%d patterns of up to %d operators, %d runs over streams of %d events, %d matches", len(all), most, runs.Load(), streamLength, matches.Load())
+	t.Logf("exhaustive %d patterns of up to %d operators, %d runs over streams of %d events, %d matches", len(all), most, runs.Load(), streamLength, matches.Load())
 	if matches.Load() == 0 {
 		t.Error("nothing was found")
 	}
@@ -102,7 +107,7 @@ func (d drawn) variant(i, variant int) *shape {
 
 // exhaust holds the machine against the oracle on all the streams, and counts the runs and the matches.
 func exhaust(s *shape, streams []oracle.Input) (runs, matches int, _ error) {
-	r, memo, err := s.rule()
+	r, memo, err := s.build()
 	if err != nil {
 		return 0, 0, fmt.Errorf("%v: %w", s, err)
 	}
@@ -125,9 +130,10 @@ func selectionOf(s *shape, n int) {
 	n /= len(ways)
 	s.ordered = n%2 == 1
 	n /= 2
-	s.target = n % len(s.elements)
-	for s.elements[s.target].absent {
-		s.target = (s.target + 1) % len(s.elements)
+	leaves := s.leaves()
+	s.target = n % len(leaves)
+	for leaves[s.target].absent {
+		s.target = (s.target + 1) % len(leaves)
 	}
 }
 

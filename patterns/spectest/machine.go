@@ -19,6 +19,11 @@ func Play(r *patterns.Rule, memo int, in oracle.Input, restart bool) (oracle.Out
 	shared := nfa.NewMemo(memo)
 	m := nfa.NewMachine(r.Program, shared)
 	m.SetFirstTime(in.FirstTime)
+	if in.FirstTime > cep.BeforeAll { // S4.4
+		for _, k := range r.Keys {
+			m.Await([]byte(k), in.FirstTime)
+		}
+	}
 	router := patterns.NewRouter(r)
 	partitions := map[[2]string]*cep.Partition{}
 	for i, e := range in.Entries {
