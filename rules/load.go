@@ -2,6 +2,8 @@ package rules
 
 import (
 	"io/fs"
+	"path"
+	"slices"
 
 	"github.com/cepd/cepd/patterns"
 )
@@ -35,4 +37,24 @@ func load(t tree, paths []string) (*Set, patterns.Diagnostics, error) {
 		return nil, diagnostics, nil
 	}
 	return &Set{Set: compiled, Sources: sources, files: t}, diagnostics, nil
+}
+
+// Replace returns the set in which a file takes the place of one of its rule files. The name is relative to that file.
+// Fields keep their slots, so that an engine can go on with the new set. Mistakes in the rules are the error.
+func (s *Set) Replace(ruleFile, name string) (*Set, error) {
+	data, err := s.ReadFile(ruleFile, name)
+	if err != nil {
+		return nil, err
+	}
+	sources := slices.Clone(s.Sources)
+	for i := range sources {
+		if sources[i].Name == ruleFile {
+			sources[i] = patterns.Source{Name: path.Join(path.Dir(ruleFile), name), Data: data}
+		}
+	}
+	compiled, diagnostics := patterns.Load(sources, patterns.Options{ReadFile: s.files.readNamed, Before: s.Set})
+	if compiled == nil {
+		return nil, diagnostics.Errors()
+	}
+	return &Set{Set: compiled, Sources: sources, files: s.files}, nil
 }

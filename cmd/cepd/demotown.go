@@ -47,23 +47,30 @@ const (
 var townMorning = cep.Time(time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC).UnixNano())
 
 // townStreams are the streams in the order of the demo's configuration.
-var townStreams = []string{"auth", "payments", "orders", "sensors", "iam", "cloud", "approvals", "process"}
+var townStreams = []string{"auth", "payments", "orders", "sensors", "iam", "cloud", "approvals", "process", "trades"}
 
 // newTown generates n events, n >= townEventsMin. Equal seeds give equal events.
 func newTown(n int, seed uint64) *town {
 	t := &town{rnd: rand.New(rand.NewPCG(seed, 0x636570)), planted: map[string]int{}}
 	t.passwordGuessers()
+	t.sprayers()
 	t.travellers()
+	t.chiefs()
 	t.consoleUsers()
 	t.cardThieves()
 	t.launderers()
 	t.accountThieves()
 	t.debtors()
 	t.couriers()
+	t.refunders()
 	t.deadSensors()
 	t.brokenMachines()
+	t.ovens()
+	t.gateways()
 	t.rogueAdmins()
 	t.intruders()
+	t.besiegers()
+	t.traders()
 	t.damagedLines()
 	t.wrongClock()
 	// The ordinary life: what is left after the plots, in the shares of such a company. Payments fill up to exactly n.
@@ -112,21 +119,21 @@ func pick[T any](t *town, list []T) T { return list[t.rnd.IntN(len(list))] }
 
 // place is where people are.
 type place struct {
-	name     string
+	country  string
 	lat, lon float64
 }
 
 var (
-	homes = []place{{"Berlin", 52.52, 13.40}, {"Hamburg", 53.55, 9.99}, {"Vienna", 48.21, 16.37}, {"Zurich", 47.37, 8.54}}
+	homes = []place{{"DE", 52.52, 13.40}, {"DE", 53.55, 9.99}, {"AT", 48.21, 16.37}, {"CH", 47.37, 8.54}}
 	// far are all further from every home than an aeroplane flies in an hour.
-	far       = []place{{"Sydney", -33.87, 151.21}, {"Lima", -12.05, -77.04}, {"Tokyo", 35.68, 139.69}, {"Lagos", 6.52, 3.38}}
+	far       = []place{{"AU", -33.87, 151.21}, {"PE", -12.05, -77.04}, {"JP", 35.68, 139.69}, {"NG", 6.52, 3.38}}
 	merchants = []string{"grocer", "bookshop", "cinema", "pharmacy", "garage", "florist", "bakery", "hardware"}
 	images    = []string{"chrome.exe", "outlook.exe", "excel.exe", "teams.exe", "explorer.exe", "svchost.exe", "code.exe"}
 )
 
 func (t *town) login(at cep.Time, service, outcome, user, ip string, p place) {
-	t.add(at, "auth", `"service":%q,"action":"login","outcome":%q,"user":%q,"src_ip":%q,"geo":{"lat":%.3f,"lon":%.3f}`,
-		service, outcome, user, ip, p.lat, p.lon)
+	t.add(at, "auth", `"service":%q,"action":"login","outcome":%q,"user":%q,"src_ip":%q,"geo":{"country":%q,"lat":%.3f,"lon":%.3f}`,
+		service, outcome, user, ip, p.country, p.lat, p.lon)
 }
 
 // people log in: the VPN in the morning and after lunch, then servers and now and then the console. Somebody mistypes a
@@ -183,6 +190,34 @@ func (t *town) passwordGuessers() {
 		at += cep.Second
 	}
 	t.login(at, "sshd", "success", "probe", "198.51.100.9", homes[0])
+}
+
+// sprayers try one password on many accounts; those that try nine stay below ten.
+func (t *town) sprayers() {
+	for i := range 6 {
+		ip, at := fmt.Sprintf("203.0.113.%d", 100+i), t.between(0, 11*cep.Hour)
+		accounts := 9
+		if i%2 == 0 {
+			accounts = 10 + t.rnd.IntN(10)
+			t.planted["password-spray"]++
+		}
+		for a := range accounts {
+			t.login(at, "console", "failure", "staff"+strconv.Itoa(a), ip, pick(t, far))
+			at += 5*cep.Second + t.upTo(20*cep.Second)
+		}
+	}
+}
+
+// chiefs log in at home in the morning; in the afternoon somebody does in their name from abroad and hands out rights.
+func (t *town) chiefs() {
+	for i := range 3 {
+		user, at := "chief"+strconv.Itoa(i), t.between(0, cep.Hour)
+		t.login(at, "vpn", "success", user, "10.200.1.1", homes[0])
+		at += 8 * cep.Hour // slow enough for an aeroplane
+		t.login(at, "sshd", "success", user, "192.0.2.50", place{"NG", 6.52, 3.38})
+		t.add(at+cep.Minute+t.upTo(50*cep.Minute), "iam", `"action":"grant_admin","actor":%q,"target":"friend%d"`, user, i)
+		t.planted["new-country-then-admin"]++
+	}
 }
 
 // travellers log in at home and an hour later on the other side of the world.
@@ -314,6 +349,21 @@ func (t *town) couriers() {
 	}
 }
 
+// refunders get their money back; honest ones send the goods back first.
+func (t *town) refunders() {
+	for i := range 12 {
+		order, customer, at := "refund"+strconv.Itoa(i), "customer"+strconv.Itoa(i), t.between(0, 8*cep.Hour)
+		t.order(at, "placed", order, customer)
+		t.order(at+cep.Minute, "paid", order, customer)
+		if i%3 == 0 {
+			t.planted["refund-without-return"]++
+		} else {
+			t.order(at+cep.Hour, "returned", order, customer)
+		}
+		t.order(at+2*cep.Hour, "refunded", order, customer)
+	}
+}
+
 func (t *town) reading(at cep.Time, device string) {
 	t.add(at, "sensors", `"kind":"reading","device":%q,"temperature":%.1f,"humidity":%d`, device, 18+6*t.rnd.Float64(), 30+t.rnd.IntN(30))
 }
@@ -384,6 +434,40 @@ func (t *town) administrators(n int) {
 	}
 }
 
+// ovens get hot; some cool down in time.
+func (t *town) ovens() {
+	for i := range 8 {
+		device, begin, end := "oven"+strconv.Itoa(i), t.between(cep.Hour, 10*cep.Hour), townMorning+townDay
+		hot := 7 * cep.Minute
+		if i%2 == 0 {
+			hot = 12*cep.Minute + t.upTo(30*cep.Minute)
+			t.planted["hot-for-ten-minutes"]++
+		}
+		for at := t.between(0, cep.Minute); at < end; at += 50*cep.Second + t.upTo(20*cep.Second) {
+			temperature := 40 + 30*t.rnd.Float64()
+			if at >= begin && at < begin+hot {
+				temperature += 50
+			}
+			t.add(at, "sensors", `"kind":"reading","device":%q,"temperature":%.1f`, device, temperature)
+		}
+	}
+}
+
+// gateways are on a list: one is silent for a while, another never speaks before noon.
+func (t *town) gateways() {
+	silent := t.between(2*cep.Hour, 6*cep.Hour)
+	for at := t.between(0, cep.Minute); at < townMorning+townDay; at += 50*cep.Second + t.upTo(20*cep.Second) {
+		if at < silent || at > silent+20*cep.Minute {
+			t.add(at, "sensors", `"kind":"gateway","device":"gateway-a"`)
+		}
+		if at > townMorning+4*cep.Hour {
+			t.add(at, "sensors", `"kind":"gateway","device":"gateway-b"`)
+		}
+	}
+	t.planted["gateway-silent"] += 4 // both, and both speak again
+	t.planted["sensor-silent"]++     // gateway-a; the other rule does not know that gateway-b should speak
+}
+
 // rogueAdmins have no ticket, or get it too late.
 func (t *town) rogueAdmins() {
 	for i := range 4 {
@@ -424,6 +508,50 @@ func (t *town) intruders() {
 		if i < 2 {
 			t.add(at, "process", `"type":"process","host":"lan%d-%d","user":"svc","image":"C:\\Windows\\System32\\wevtutil.exe","command":"wevtutil cl Security"`, i, hops)
 			t.planted["log-cleared"]++
+		}
+	}
+}
+
+// besiegers come to one host from two sides, go on from there, and clear its log.
+func (t *town) besiegers() {
+	for i := range 2 {
+		at, host := t.between(0, 11*cep.Hour), "keep"+strconv.Itoa(i)
+		for side := range 2 {
+			t.add(at, "process", `"type":"remote_shell","host":"gate%d-%d","target":%q,"user":"svc"`, i, side, host)
+			at += cep.Minute + t.upTo(5*cep.Minute)
+			t.add(at, "process", `"type":"remote_shell","host":%q,"target":"vault%d-%d","user":"svc"`, host, i, side)
+			at += cep.Minute + t.upTo(5*cep.Minute)
+		}
+		t.add(at, "process", `"type":"log_cleared","host":%q,"user":"svc"`, host)
+		t.planted["lateral-movement"] += 2
+		t.planted["log-cleared"]++
+		t.planted["host-under-attack"]++
+	}
+}
+
+// traders see prices that never fall, but for a few that do and recover.
+func (t *town) traders() {
+	for i := range 10 {
+		symbol, price := "SYM"+strconv.Itoa(i), 50+100*t.rnd.Float64()
+		trade := func(at cep.Time, change float64) {
+			price += change
+			t.add(at, "trades", `"symbol":%q,"price":%.2f`, symbol, price)
+		}
+		at := t.between(0, cep.Hour)
+		for range 20 {
+			trade(at, float64(t.rnd.IntN(2)))
+			at += cep.Minute + t.upTo(10*cep.Minute)
+		}
+		if i%2 == 0 {
+			for _, change := range []float64{0, -2, -3, 2, 3, 0} {
+				trade(at, change)
+				at += cep.Minute + t.upTo(5*cep.Minute)
+			}
+			t.planted["price-v"]++
+		}
+		for range 20 {
+			trade(at, float64(t.rnd.IntN(2)))
+			at += cep.Minute + t.upTo(10*cep.Minute)
 		}
 	}
 }

@@ -180,7 +180,7 @@ func checkStreams(set *rules.Set, inputs []input) error {
 		}
 	}
 	slices.Sort(known)
-	known = slices.Compact(known)
+	known = slices.DeleteFunc(slices.Compact(known), func(s string) bool { return s == engine.AlertStream })
 	if len(known) == 0 {
 		return usagef("there is no rule to run: all of %s are disabled", plural(len(set.Rules), "rule"))
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/cepd/cepd/cep"
 	"github.com/cepd/cepd/cep/codec"
 	"github.com/cepd/cepd/patterns"
 )
@@ -17,18 +16,13 @@ func (b *bench) file(s *patterns.TestStep, first bool) error {
 	if err != nil {
 		return err
 	}
-	times, err := codec.ParseTime(TimeFields...)
-	if err != nil {
-		return err
-	}
-	decoder := b.newDecoder(times)
 	number := 0
 	for line := range bytes.Lines(data) {
 		number++
 		if line = bytes.TrimSpace(line); len(line) == 0 {
 			continue
 		}
-		err := b.push(decoder, s.From, line, cep.BeforeAll)
+		err := b.push(record{stream: s.From, data: line, recorded: true})
 		var bad *codec.Error
 		if errors.As(err, &bad) && bad.Kind == codec.NoTime {
 			return fmt.Errorf("%s line %d: %w (looked for in %q)", s.File, number, err, TimeFields)

@@ -2,6 +2,7 @@ package ruletest
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/cepd/cepd/cep"
@@ -27,6 +28,9 @@ func (b *bench) hints(missing bool) []string {
 	}
 	for i := range summary.Rules {
 		r := &summary.Rules[i]
+		if r.ID != b.rule.ID {
+			continue
+		}
 		if r.Disabled != "" {
 			hints = append(hints, "the rule was stopped: "+r.Disabled)
 		}
@@ -58,7 +62,7 @@ func (b *bench) furthest(r *engine.RuleSummary) string {
 		if r.Opened == 0 {
 			return "no event fitted the first step, " + b.rule.Names[b.firstStep()]
 		}
-		return "no run waited for anything" + ended(r)
+		return "of what began (" + strconv.FormatUint(r.Opened, 10) + " starts) nothing became a match" + ended(r)
 	}
 	return "the furthest run " + b.progress(p, r) + ended(r)
 }
@@ -70,6 +74,9 @@ func (b *bench) progress(p nfa.Progress, r *engine.RuleSummary) string {
 	switch {
 	case e == nil:
 		return fmt.Sprintf("took %s and waited for %s", events(p.Total), name)
+	case e.Edge && count(r, p.Name) > 0:
+		return fmt.Sprintf("took %s and waited for %s to hold: end the test with {advance: %s}", events(p.Total), name,
+			cep.FormatDuration(b.rule.Elements[len(b.rule.Elements)-1].For))
 	case e.Absent:
 		if n := count(r, p.Name); n > 0 {
 			return fmt.Sprintf("took %s, and then came %s, which must be absent", events(p.Total), name)
@@ -84,8 +91,8 @@ func (b *bench) progress(p nfa.Progress, r *engine.RuleSummary) string {
 
 // element returns the element of a name.
 func (b *bench) element(name int) *patterns.Element {
-	for i := range b.rule.Elements {
-		if e := &b.rule.Elements[i]; e.Name == name {
+	for _, e := range b.rule.Leaves() {
+		if e.Name == name {
 			return e
 		}
 	}
@@ -96,7 +103,7 @@ func (b *bench) element(name int) *patterns.Element {
 func (b *bench) before(e *patterns.Element, total int) string {
 	for i := range b.rule.Elements {
 		if &b.rule.Elements[i] == e && i > 0 && !b.rule.Elements[i-1].Optional {
-			if last := &b.rule.Elements[i-1]; !last.Absent {
+			if last := &b.rule.Elements[i-1]; !last.Absent && last.Kind == nfa.KindLeaf {
 				return events(total) + " up to " + b.rule.Names[last.Name]
 			}
 		}
@@ -113,9 +120,9 @@ func events(n int) string {
 
 // firstStep is the index of the first element that takes an event.
 func (b *bench) firstStep() int {
-	for i := range b.rule.Elements {
-		if !b.rule.Elements[i].Absent {
-			return b.rule.Elements[i].Name
+	for _, e := range b.rule.Leaves() {
+		if !e.Absent {
+			return e.Name
 		}
 	}
 	return 0

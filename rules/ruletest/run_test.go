@@ -108,6 +108,25 @@ func TestRun(t *testing.T) {
 			nil,
 		},
 		{
+			"silence is time that passes",
+			`events: [{at: 0s, times: 3, every: 1s, ` + fail + `}, {idle: 1h}, {at: 4s, ` + ok + `}]
+    expect: {alerts: []}`,
+			nil,
+		},
+		{
+			"but not a short one",
+			`events: [{at: 0s, times: 3, every: 1s, ` + fail + `}, {idle: 29s}, {at: 4s, ` + ok + `}]
+    expect: {count: 1}`,
+			nil,
+		},
+		{
+			"a restart changes nothing",
+			`lateness: 2s
+    events: [{at: 0s, ` + fail + `}, {restart: true}, {at: 2s, ` + fail + `}, {at: 1s, ` + fail + `}, {restart: true}, {restart: true}, {at: 4s, ` + ok + `}, {restart: true}]
+    expect: {alerts: [{at: 4s, fields: {fails: 3}}]}`,
+			nil,
+		},
+		{
 			"nothing on its streams",
 			`events: [{at: 0s, times: 3, from: mail, ` + fail + `}]
     expect: {count: 1}`,
@@ -217,5 +236,53 @@ func TestTooManyEvents(t *testing.T) {
 	}
 	if _, err := ruletest.Run(set, nil); err == nil || !strings.Contains(err.Error(), "more than 1000000 events in one test") {
 		t.Error(err)
+	}
+}
+
+// TestReload swaps rules in the middle of a test: what keeps its meaning goes on, what changes begins anew.
+func TestReload(t *testing.T) {
+	const rule = `version: 1
+rules:
+- id: pair
+  from: s
+  by: [k]
+  within: %s
+  sequence: [{step: a, where: x == 1}, {step: b, where: x == 2}]
+  alert: {title: "%s", fields: {y: b.y}}
+%s`
+	const events = `  tests:
+  - name: reload
+    events: [{at: 0s, event: {k: 1, x: 1}}, {at: 1s, event: {k: 2, x: 1}}, {reload: next/b.yaml}, {at: 2s, event: {k: 1, x: 2, y: 7}}]
+    expect: {alerts: [{at: 2s, fields: {y: 7}}]}
+`
+	for name, c := range map[string]struct {
+		next   string
+		passes bool
+	}{
+		"another title":           {fmt.Sprintf(rule, "1h", "another", ""), true},
+		"another window, drained": {fmt.Sprintf(rule, "2h", "one", ""), true},
+		"another window, dropped": {fmt.Sprintf(rule, "2h", "one", "  on_change: drop\n"), false},
+		"another rule":            {"version: 1\nrules: [{id: other, from: [t, s], by: [z], where: q == 1}]\n", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set, err := load(fmt.Sprintf(rule, "1h", "one", events), map[string]string{"next/b.yaml": c.next})
+			if err != nil {
+				t.Fatal(err)
+			}
+			results, err := ruletest.Run(set, nil)
+			if err != nil || len(results) != 1 {
+				t.Fatal(err, results)
+			}
+			if results[0].Passed() != c.passes {
+				t.Errorf("%d alerts, failure: %v", len(results[0].Alerts), results[0].Failure)
+			}
+		})
+	}
+	set, err := load(fmt.Sprintf(rule, "1h", "one", events), map[string]string{"next/b.yaml": "version: 1\nrules: [{id: pair}]\n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ruletest.Run(set, nil); err == nil || !strings.Contains(err.Error(), "next/b.yaml:2:14: ") {
+		t.Errorf("mistakes in the other file: %v", err)
 	}
 }
