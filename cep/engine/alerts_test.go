@@ -117,6 +117,80 @@ func TestFromLinesToAlerts(t *testing.T) {
 			0,
 			[]string{`{"severity":"critical","fields":{"amount":101}}`, `{"severity":"medium","fields":{"amount":7}}`},
 		},
+		{
+			"an open alert is updated, reminds and ends", `
+  from: a
+  by: [sensor]
+  where: kind == "hot"
+  alert:
+    title: "{{$key.sensor}} at {{t}}"
+    fields: {t: event.t}
+    while_open: update
+    repeat: 1m
+    resolve: {where: kind == "cold", quiet: 5m}`,
+			[]string{
+				`0 "sensor":"s1","kind":"hot","t":90`, `30 "sensor":"s1","kind":"hot","t":95`, `70 "sensor":"s1","kind":"cold"`,
+				`80 "sensor":"s1","kind":"cold"`, `90 "sensor":"s2","kind":"hot","t":80`,
+			},
+			engine.ToEnd,
+			[]string{
+				`{"kind":"match","time":"1970-01-01T00:00:00Z","title":"s1 at 90"}`,
+				`{"kind":"update","time":"1970-01-01T00:00:30Z","title":"s1 at 95"}`,
+				`{"kind":"reminder","time":"1970-01-01T00:01:00Z","completed_by":"time","title":"s1 at 90","fields":{"t":90}}`,
+				`{"kind":"resolved","time":"1970-01-01T00:01:10Z","completed_by":"event","title":"s1 at 90"}`,
+				`{"kind":"match","time":"1970-01-01T00:01:30Z","title":"s2 at 80"}`,
+				`{"kind":"reminder","time":"1970-01-01T00:02:30Z"}`, `{"kind":"reminder","time":"1970-01-01T00:03:30Z"}`,
+				`{"kind":"reminder","time":"1970-01-01T00:04:30Z"}`, `{"kind":"reminder","time":"1970-01-01T00:05:30Z"}`,
+				`{"kind":"resolved","time":"1970-01-01T00:06:30Z","completed_by":"time","key":{"sensor":"s2"}}`,
+			},
+		},
+		{
+			"three alerts of two rules on one host", `
+  from: alerts
+  by: {host: key.host}
+  where: severity in ["low", "high"]
+  within: 10m
+  severity: critical
+  sequence: [{step: any, times: 3}]
+  alert: {fields: {rules: "map(any, .rule)", first: "any[0].user"}, suppress: {by: [host], for: 1h}}
+- id: failed
+  from: a
+  by: [host]
+  where: kind == "failed"
+  severity: low
+  alert: {fields: {user: event.user}}
+- id: shadowed
+  from: a
+  by: [host]
+  where: kind == "failed"
+  mode: shadow
+- id: rooted
+  from: a
+  by: [host]
+  where: kind == "root"
+  severity: high
+  alert: {suppress: {for: 1h}}`,
+			[]string{
+				`0 "host":"h","kind":"failed","user":"u"`, `1 "host":"h","kind":"root"`, `1 "host":"i","kind":"root"`, `2 "host":"h","kind":"root"`,
+			},
+			0,
+			[]string{
+				`{"rule":"failed"}`, `{"rule":"rooted","key":{"host":"h"}}`, `{"rule":"rooted","key":{"host":"i"}}`,
+				`{"rule":"r","time":"1970-01-01T00:00:02Z","severity":"critical","key":{"host":"h"},"fields":{"rules":["failed","rooted","rooted"],"first":"u"}}`,
+			},
+		},
+		{
+			"a pattern lists what it does not exclude", `
+  from: a
+  by: [k]
+  pattern: x {- y+ -} z
+  steps: {x: {where: t == "x"}, y: {where: t == "y"}, z: {where: t == "z"}}
+  within: 10s
+  alert: {fields: {n: len(y)}}`,
+			[]string{`0 "k":1,"t":"x"`, `1 "k":1,"t":"y"`, `2 "k":1,"t":"y"`, `3 "k":1,"t":"z"`},
+			0,
+			[]string{`{"time":"1970-01-01T00:00:03Z","fields":{"n":2},"events":{"x":[{"time":"1970-01-01T00:00:00Z","stream":"a","partition":"0","offset":0}],"y":[],"z":[{"time":"1970-01-01T00:00:03Z","stream":"a","partition":"0","offset":3}]}}`},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := replayLines(t, "version: 1\nrules:\n- id: r"+c.rule, c.events, c.advance)
@@ -145,6 +219,9 @@ func TestFromLinesToAlerts(t *testing.T) {
 func replayLines(t *testing.T, text string, events []string, advance cep.Duration) []string {
 	set := load(t, text)
 	stream := set.Rules[0].Streams[0]
+	if stream == engine.AlertStream {
+		stream = set.Rules[1].Streams[0]
+	}
 	l := &lines{partition: &cep.Partition{Stream: stream, Name: "0"}}
 	for _, e := range events {
 		at, rest, _ := strings.Cut(e, " ")

@@ -100,6 +100,64 @@ rules:
   from: auth
   within: 6s
   sequence: [{step: a, where: kind == "a"}, {step: same, where: user == a.user and kind == "b"}]
+- id: without
+  from: auth
+  by: [user]
+  within: 9s
+  sequence: [{step: a, where: kind == "a"}, {step: b, where: kind == "b"}]
+  without: [{name: never, where: kind == "x"}]
+- id: without-elsewhere
+  from: auth
+  by: {who: user}
+  within: 9s
+  after_match: none
+  sequence: [{step: a, where: kind == "a"}, {step: b, where: kind == "b"}]
+  without: [{name: never, from: web, by: {who: host}, where: kind == "x"}]
+- id: until
+  from: [auth, web]
+  by: [user]
+  within: 12s
+  sequence: [{step: a, from: auth, where: kind == "a", times: 1.., until: kind == "x"}, {step: b, from: auth, where: kind == "b"}]
+- id: held
+  from: web
+  by: [user]
+  sequence: [{hold: h, where: kind == "a", for: 3s}]
+- id: first
+  from: auth
+  by: [user]
+  sequence: [{step: s, where: kind == "b", first_seen: {by: [host], for: 6s}}]
+- id: any-order
+  from: [auth, web]
+  by: [user]
+  within: 9s
+  sequence: [{all_of: [{step: a, where: kind == "a"}, {step: b, where: kind == "b"}]}]
+- id: either
+  from: auth
+  by: [user]
+  within: 9s
+  sequence: [{step: a, where: kind == "a"}, {any_of: [[{step: b, where: kind == "b"}], [{step: c, where: kind == "c"}]], times: 2}]
+- id: group
+  from: auth
+  by: [user]
+  within: 12s
+  after_match: none
+  sequence: [{group: [{step: a, where: kind == "a"}, {step: b, where: kind == "b", contiguity: strict}], times: 1..2}, {step: c, where: kind == "c"}]
+- id: newest
+  from: auth
+  by: [user]
+  keep: newest
+  within: 9s
+  sequence: [{step: a, where: kind == "a"}, {step: b, where: kind == "b"}]
+- id: distinct
+  from: auth
+  within: 9s
+  sequence: [{step: a, where: kind == "a", times: 2.., distinct: user}]
+- id: rows
+  from: [auth, web]
+  by: [user]
+  within: 9s
+  pattern: a b+ c?
+  steps: {a: {where: kind == "a"}, b: {where: kind == "b"}, c: {where: kind == "c"}}
 `
 
 var meaningStreams = []engine.Stream{{Name: "auth", Lateness: 3 * cep.Duration(cep.Second)}, {Name: "web"}}
