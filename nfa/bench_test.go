@@ -141,3 +141,32 @@ func BenchmarkLoopBefore(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkSnapshot writes and reads the state of a million starts, mostly one a key.
+func BenchmarkSnapshot(b *testing.B) {
+	const starts = 1_000_000
+	p := twoSteps(b)
+	m := NewMachine(p, nil)
+	partition := &cep.Partition{}
+	ev := &cep.Event{Values: []cep.Value{cep.String("a")}, Position: cep.Position{Partition: partition}}
+	var key []byte
+	for i := range starts {
+		ev.Seq, ev.Time = uint64(i+1), cep.Time(i)
+		key = key13(key, i)
+		m.Event(key, ev, all)
+	}
+	data := m.AppendSnapshot(nil)
+	b.Run("write", func(b *testing.B) {
+		b.ReportMetric(float64(len(data))/float64(m.OpenStarts()), "B/start")
+		for b.Loop() {
+			data = m.AppendSnapshot(data[:0])
+		}
+	})
+	b.Run("read", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := Restore(p, nil, data, func(string, string) *cep.Partition { return partition }); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -48,17 +48,22 @@ func (m *Machine) checkKey(r *Runs) error {
 			return errors.New("the newest start is not the last")
 		}
 		before = s
-		same := map[runKey]bool{}
 		runs := s.runs()
+		var same map[runKey]bool
+		if len(runs) > 1 {
+			same = make(map[runKey]bool, len(runs))
+		}
 		for i := range runs {
 			t := &runs[i]
 			if err := m.checkRun(s, t); err != nil {
 				return err
 			}
-			if same[t.key()] {
-				return errors.New("the same run twice")
+			if same != nil {
+				if same[t.key()] {
+					return errors.New("the same run twice")
+				}
+				same[t.key()] = true
 			}
-			same[t.key()] = true
 			if p.hears(t)&^r.hears != 0 {
 				return errors.New("a run that does not hear")
 			}

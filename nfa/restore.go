@@ -1,6 +1,7 @@
 package nfa
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -66,7 +67,11 @@ func (r *restorer) body(intern func(stream, partition string) *cep.Partition) {
 	}
 	r.remembered = make([][]*memory, len(m.memories))
 	last := ""
-	for i := range r.count(6) { // a key takes at least that many bytes
+	keys := r.count(6)
+	if keys > 0 {
+		m.keys.reserve(keys)
+	}
+	for i := range keys { // a key takes at least that many bytes
 		runs := r.key()
 		if r.err != nil {
 			return
@@ -81,7 +86,7 @@ func (r *restorer) body(intern func(stream, partition string) *cep.Partition) {
 		m.open += int(runs.count)
 	}
 	for kind, list := range r.remembered {
-		slices.SortStableFunc(list, func(a, b *memory) int { return int(min(max(a.time.Sub(b.time), -1), 1)) })
+		slices.SortFunc(list, func(a, b *memory) int { return cmp.Compare(a.time, b.time) })
 		for _, x := range list {
 			m.memories[kind].push(x)
 		}
@@ -373,7 +378,7 @@ func (m *Machine) reschedule() {
 		}
 	}
 	for i, list := range queued {
-		slices.SortStableFunc(list, func(a, b due) int { return int(min(max(a.at.Sub(b.at), -1), 1)) })
+		slices.SortFunc(list, func(a, b due) int { return cmp.Compare(a.at, b.at) })
 		for _, d := range list {
 			m.queues[i].push(d)
 			m.soon = min(m.soon, d.at)

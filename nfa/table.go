@@ -47,6 +47,17 @@ func (t *table) insert(r *Runs) {
 	t.put(r.hash, r)
 }
 
+// reserve makes room for so many entries at once.
+func (t *table) reserve(count int) {
+	slots := tableMin
+	for 3*slots < 4*(count+1) {
+		slots *= 2
+	}
+	if slots > len(t.hashes) {
+		t.resize(slots)
+	}
+}
+
 func (t *table) put(hash uint32, r *Runs) {
 	i := t.home(hash)
 	for t.hashes[i] != 0 {
