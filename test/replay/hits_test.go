@@ -41,9 +41,34 @@ var hits = []hit{
 	{ssh, "repeated-failure", 2, "two lines that stand for five failures each"},
 	{ssh, "repeated-failure.as-one", 95, "a line counts once, so these two bring nothing to five"},
 
+	{ssh, "spray", 15, "the figure"},
+
 	{occupancy, "silence", 228, "the figure: a sensor that reports when it likes"},
 	{latency, "silence", 1, "the figure: the failure in the file's name"},
 	{taxi, "silence", 10319, "a count every half hour: each one but the last is followed by half an hour of silence"},
+
+	// Shapes are counted by figures over rows in the order of the file; here rows stand in the order of time. The series of
+	// temperatures goes back once, and eleven of its rows are late.
+	{temperature, "v-six", 2, "the figure"},
+	{temperature, "v-six.each", 13, "the figure"},
+	{temperature, "v-three", 89, "the figure"},
+	{temperature, "v-three.each", 153, "the figure"},
+	{temperature, "w", 2749, "the figure is 2750: the late rows held one more"},
+	{temperature, "w.each", 11413, "the figure is 11419: the late rows held six more"},
+	{taxi, "v-six", 115, "the figure: nights and mornings"},
+	{taxi, "v-six.each", 940, "the figure"},
+	{taxi, "v-three", 332, "the figure"},
+	{taxi, "v-three.each", 1720, "the figure"},
+	{taxi, "w", 594, "the figure"},
+	{taxi, "w.each", 5528, "the figure"},
+	{occupancy, "v-three", 7, "a jagged series: three falls and three rises in a row are rare"},
+	{occupancy, "v-three.each", 9, "the same, once for each row that a fall of three can begin at"},
+	{occupancy, "w", 279, "a jagged series falls and rises all the time"},
+	{occupancy, "w.each", 1051, "the same, once for each row"},
+	{latency, "v-three", 4, "a jagged series"},
+	{latency, "v-three.each", 4, "the same, once for each row"},
+	{latency, "w", 525, "a jagged series"},
+	{latency, "w.each", 1826, "the same, once for each row"},
 }
 
 func TestHits(t *testing.T) {

@@ -50,13 +50,13 @@ func TestSilences(t *testing.T) {
 // At the end of the input time stands at the last reading, so whether the series goes on is not known. A user who knows
 // that it does not says so.
 func TestSilenceAtTheEnd(t *testing.T) {
-	without := len(latency.run(t, 0).alerts)
+	without := len(latency.run(t, 0).of("silence"))
 	for _, advance := range []time.Duration{10 * time.Minute, engine.ToEnd} {
-		if got := len(latency.run(t, advance).alerts); got != without+1 {
+		if got := len(latency.run(t, advance).of("silence")); got != without+1 {
 			t.Errorf("advanced by %v: %d silences, want one more than %d", advance, got, without)
 		}
 	}
-	if got := len(latency.run(t, 10*time.Minute-1).alerts); got != without {
+	if got := len(latency.run(t, 10*time.Minute-1).of("silence")); got != without {
 		t.Errorf("a nanosecond too few: %d silences, want %d", got, without)
 	}
 }
@@ -76,7 +76,7 @@ func TestSeriesThatStumble(t *testing.T) {
 	if s := all.summary.Streams[0]; s.Late != 0 {
 		t.Errorf("%d late within an hour", s.Late)
 	}
-	if diff := cmp.Diff(len(back.alerts), len(all.alerts)); diff != "" {
+	if diff := cmp.Diff(len(back.of("silence")), len(all.of("silence"))); diff != "" {
 		t.Errorf("silences: %s", diff)
 	}
 	if s := latency.run(t, 0).summary.Streams[0]; s.Late != 0 || s.Behind != 0 {

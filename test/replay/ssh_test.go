@@ -29,6 +29,19 @@ func TestSSH(t *testing.T) {
 		t.Errorf("five failures: %d, want %d (-want +got)\n%s", len(got), five.matches, diff)
 	}
 
+	var spray list
+	figure(t, figures, "password spray: >=5 distinct users in 60s by src_ip, reset on fire", &spray)
+	got, want = nil, nil
+	for _, a := range f.of("spray") {
+		got = append(got, fmt.Sprintf("%s %s %s", field(a, "src_ip"), field(a, "first"), field(a, "last")))
+	}
+	for _, row := range spray.rows {
+		want = append(want, fmt.Sprintf("%q %v %v", row...))
+	}
+	if diff := cmp.Diff(want, got); diff != "" || len(got) != spray.matches {
+		t.Errorf("spray: %d, want %d (-want +got)\n%s", len(got), spray.matches, diff)
+	}
+
 	for name, rule := range map[string]string{
 		"login_failed{5} by src_ip within 60s, every consecutive window (no_skip, strict per-key contiguity of failed events)": "five-failures.each",
 		"login_failed{10} by src_ip within 60s, skip_past_last":                                                                "ten-failures",
