@@ -1,5 +1,7 @@
 package nfa
 
+import "cmp"
+
 // Progress says how far a run came.
 type Progress struct {
 	// Name is what the run waits for: a step, or an absence at the end that has to hold.
@@ -13,7 +15,7 @@ type Progress struct {
 func (m *Machine) TrackFurthest() { m.furthest = &furthest{} }
 
 // Furthest returns how far the run came that came furthest: that waits for the last element, of those the one that took
-// most events for it, then the earliest. ok is false if there was no run, or nobody tracks.
+// most events for it, then the earliest. With composites that is the one that took most events, then as before. ok is false if there was no run, or nobody tracks.
 func (m *Machine) Furthest() (_ Progress, ok bool) {
 	if m.furthest == nil || m.furthest.run.node == nil {
 		return Progress{}, false
@@ -46,7 +48,15 @@ func (f *furthest) consider(p *Program, t *run) {
 			taken++
 		}
 	}
-	if f.run.node == nil || t.pc > f.run.pc || t.pc == f.run.pc && taken > f.taken {
+	further := f.run.node == nil
+	if !further {
+		c := cmp.Or(cmp.Compare(t.pc, f.run.pc), cmp.Compare(taken, f.taken))
+		if !p.flat { // a repetition goes back in the program
+			c = cmp.Or(cmp.Compare(t.node.length, f.run.node.length), c)
+		}
+		further = c > 0
+	}
+	if further {
 		f.run, f.taken = *t, taken
 	}
 }

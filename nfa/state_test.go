@@ -488,6 +488,22 @@ func TestFurthest(t *testing.T) {
 	}
 }
 
+// TestFurthestInGroup: a repetition that begins anew stands earlier in the program and is further all the same.
+func TestFurthestInGroup(t *testing.T) {
+	b := &builder{Pattern{Rule: "pairs"}}
+	b.Elements = []Element{{
+		Kind: KindGroup, Elements: []Element{leaf(b, "a", NoLink), leaf(b, "b", Relaxed)}, Min: 2, Max: 2, Times: true,
+	}}
+	m := NewMachine(b.compile(t), nil)
+	m.TrackFurthest()
+	for _, ev := range stream("a b") {
+		m.Event(nil, ev, all)
+	}
+	if got, ok := m.Furthest(); !ok || got != (Progress{Name: 0, Total: 2}) {
+		t.Errorf("%+v %v", got, ok)
+	}
+}
+
 // TestDrain: no start begins any more, and what is open goes on.
 func TestDrain(t *testing.T) {
 	p := sequence(t, "a+ >>b").compile(t)
