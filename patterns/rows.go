@@ -120,13 +120,11 @@ func rowPlaces(row *nfa.Row, head, repeated bool, heads, rest []bool) bool {
 		at := head
 		for i := range row.Parts {
 			blank := rowPlaces(&row.Parts[i], at, repeated, heads, rest)
-			if !blank && at && i < len(row.Parts)-1 {
-				at = false
-			}
-			if blank && at && i > 0 {
+			if i > 0 { // what stands before it may have taken something
 				rowPlaces(&row.Parts[i], false, repeated, heads, rest)
 			}
+			at = at && blank
 		}
-		return at && isBlank(row)
+		return at
 	}
 }
