@@ -1,6 +1,9 @@
 package patterns
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // textKeys and listKeys are the keys of a rule that are one text, or a list of texts.
 func (r *ruleSyntax) textKeys() []**text {
@@ -97,7 +100,8 @@ func (c *checker) overridden(documents []*document) []*ruleSyntax {
 			rules = append(rules, r)
 		}
 	}
-	sets := map[string][]*overrideSyntax{}
+	type setting struct{ rule, key string }
+	set := map[setting]Pos{}
 	for _, d := range documents {
 		for _, o := range d.overrides {
 			i, ok := at[o.rule.value]
@@ -106,12 +110,13 @@ func (c *checker) overridden(documents []*document) []*ruleSyntax {
 				continue
 			}
 			if o.set != nil {
-				for _, other := range sets[o.rule.value] {
-					if key := o.set.clash(other.set); key != "" {
-						c.mark(o.rule.value, o.rule, codeOverride, "", "%q of rule %q is set in %s already", key, o.rule.value, other.Pos)
+				for _, key := range slices.Sorted(maps.Keys(o.set.given)) {
+					this := setting{o.rule.value, key}
+					if first, twice := set[this]; twice {
+						c.mark(o.rule.value, o.rule, codeOverride, "", "%q of rule %q is set in %s already", key, o.rule.value, first)
 					}
+					set[this] = o.Pos
 				}
-				sets[o.rule.value] = append(sets[o.rule.value], o)
 				rules[i] = rules[i].set(o.set)
 			}
 			if o.add != nil {
@@ -120,21 +125,6 @@ func (c *checker) overridden(documents []*document) []*ruleSyntax {
 		}
 	}
 	return rules
-}
-
-// clash returns a key that two overrides set.
-func (r *ruleSyntax) clash(other *ruleSyntax) string {
-	var keys []string
-	for key := range r.given {
-		if other.given[key] && key != "" {
-			keys = append(keys, key)
-		}
-	}
-	slices.Sort(keys)
-	if len(keys) == 0 {
-		return ""
-	}
-	return keys[0]
 }
 
 // set returns the rule with the keys of an override in place of its own.
