@@ -177,6 +177,7 @@ type fact struct{ name, text string }
 func factsOf(r *patterns.Rule) []fact {
 	facts := []fact{
 		{"reads", strings.Join(r.Streams, ", ")},
+		{"alerts of", strings.Join(r.Reads, ", ")},
 		{"key", keyText(r)},
 		{"window", windowText(r)},
 		{"selection", selectionText(r)},
@@ -188,6 +189,8 @@ func factsOf(r *patterns.Rule) []fact {
 	facts = slices.DeleteFunc(facts, func(f fact) bool { return f.text == "" })
 	if !r.Enabled {
 		facts = slices.Insert(facts, 0, fact{"enabled", "no: the rule is checked, but does not run"})
+	} else if r.Shadow {
+		facts = slices.Insert(facts, 0, fact{"mode", "shadow: the rule runs and counts, and delivers nothing"})
 	}
 	return facts
 }
@@ -229,6 +232,9 @@ func selectionText(r *patterns.Rule) string {
 
 // clockText says what decides when the rule's windows end.
 func clockText(r *patterns.Rule) string {
+	if len(r.Streams) == 1 && len(r.Reads) > 0 {
+		return "that of the slowest of the rules whose alerts it reads"
+	}
 	if len(r.Streams) == 1 {
 		return "the slowest partition of " + r.Streams[0] + " that is not idle"
 	}
@@ -278,7 +284,9 @@ type ruleReport struct {
 	Column      int      `json:"column"`
 	Enabled     bool     `json:"enabled"`
 	Severity    string   `json:"severity"`
+	Shadow      bool     `json:"shadow"`
 	Streams     []string `json:"streams"`
+	AlertsOf    []string `json:"alerts_of"`
 	Key         []string `json:"key"`
 	Within      string   `json:"within,omitempty"`
 	Selection   string   `json:"selection"`
@@ -324,8 +332,8 @@ func reportOf(set *rules.Set, diagnostics patterns.Diagnostics) checkReport {
 			within = cep.FormatDuration(r.Within)
 		}
 		report.Rules = append(report.Rules, ruleReport{
-			ID: r.ID, File: r.Pos.File, Line: r.Pos.Line, Column: r.Pos.Column, Enabled: r.Enabled, Severity: r.Severity,
-			Streams: r.Streams, Key: append([]string{}, r.Key...), Within: within, Selection: selectionText(r),
+			ID: r.ID, File: r.Pos.File, Line: r.Pos.Line, Column: r.Pos.Column, Enabled: r.Enabled, Shadow: r.Shadow,
+			Severity: r.Severity, Streams: r.Streams, AlertsOf: append([]string{}, r.Reads...), Key: append([]string{}, r.Key...), Within: within, Selection: selectionText(r),
 			Clock: clockText(r), Program: programText(r), Tests: len(r.Tests), Fingerprint: r.Fingerprint,
 		})
 	}

@@ -119,6 +119,12 @@ func notesOf(s *engine.Summary) []string {
 		if r.TooManyKeys > 0 {
 			note("%s: %s had more than 64 keys and were left out", r.ID, plural(int(r.TooManyKeys), "event"))
 		}
+		if r.Shadow {
+			note("%s is a shadow: it has delivered nothing", r.ID)
+		}
+		if r.OpenAlerts > 0 {
+			note("%s: %s still open; %d matches were counted meanwhile", r.ID, plural(r.OpenAlerts, "alert"), r.Counted)
+		}
 		if r.Refused > 0 {
 			note("%s: %s refused at limits.starts_per_key", r.ID, plural(int(r.Refused), "start"))
 		}
