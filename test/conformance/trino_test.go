@@ -266,7 +266,7 @@ func trinoVectors(t *testing.T, name string) []*trinoVector {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // it was only read
 	var in io.Reader = file
 	if strings.HasSuffix(name, ".gz") {
 		z, err := gzip.NewReader(file)
@@ -342,7 +342,7 @@ func (v *trinoVector) asserted() (rule string, want []string, ok bool) {
 		v.Rows[i] = append(v.Rows[i], "p")
 	}
 	conditions := map[string]string{}
-	for _, d := range strings.Split(v.Pattern.Define, ", ") {
+	for d := range strings.SplitSeq(v.Pattern.Define, ", ") {
 		name, text, _ := strings.Cut(d, " AS ")
 		text = ownColumn.ReplaceAllString(text, "value")
 		text = strings.ReplaceAll(text, "PREV (value)", "prev.value")
