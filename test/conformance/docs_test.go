@@ -5,10 +5,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cepd/cepd/patterns/spectest"
+	"github.com/cepd/cepd/rules"
+	"github.com/cepd/cepd/rules/ruletest"
 )
 
 // The pages that tell users what rules mean are held to it: each example in them is a script that runs on the oracle and
@@ -56,18 +59,59 @@ func TestSemanticsPages(t *testing.T) {
 	}
 }
 
+// Rule files in the pages are run as `cepd test` runs those of users.
+func TestSemanticsRules(t *testing.T) {
+	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "semantics", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := 0
+	for _, page := range pages {
+		data, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		eachFence(string(data), "yaml", func(text string, line int) string {
+			set, diagnostics, err := rules.LoadFS(fstest.MapFS{"rules/page.yaml": {Data: []byte(text)}}, "rules")
+			if err != nil || set == nil {
+				t.Errorf("rules at %s:%d: %v\n%v", page, line, err, diagnostics)
+				return text
+			}
+			results, err := ruletest.Run(set, nil)
+			if err != nil {
+				t.Errorf("rules at %s:%d: %v", page, line, err)
+			}
+			for _, r := range results {
+				tests++
+				if len(r.Failure) > 0 {
+					t.Errorf("rules at %s:%d: test %q\n%s", page, line, r.Test.Name, strings.Join(r.Failure, "\n"))
+				}
+			}
+			return text
+		})
+	}
+	if tests < 5 {
+		t.Errorf("%d tests, there were more: is the fence still ```yaml?", tests)
+	}
+}
+
 // eachExample calls run for each fenced script of a page and puts what it returns in its place.
 func eachExample(text string, run func(script string, line int) string) string {
+	return eachFence(text, "spec", run)
+}
+
+// eachFence does so for the fences of a language.
+func eachFence(text, language string, run func(content string, line int) string) string {
 	var out strings.Builder
 	for {
-		before, rest, ok := strings.Cut(text, "```spec\n")
+		before, rest, ok := strings.Cut(text, "```"+language+"\n")
 		out.WriteString(before)
 		if !ok {
 			return out.String()
 		}
-		script, after, _ := strings.Cut(rest, "```\n")
+		content, after, _ := strings.Cut(rest, "```\n")
 		line := strings.Count(out.String(), "\n") + 2
-		out.WriteString("```spec\n" + run(script, line) + "```\n")
+		out.WriteString("```" + language + "\n" + run(content, line) + "```\n")
 		text = after
 	}
 }
