@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"hash"
+	"slices"
 
 	"github.com/cepd/cepd/cep"
 	"github.com/cepd/cepd/nfa"
@@ -37,7 +38,7 @@ func fingerprint(r *Rule) string {
 	w.number(int64(len(r.Without)))
 	for _, x := range r.Without {
 		w.text(r.Names[x.Name])
-		w.texts(x.From)
+		w.streams(x.From)
 		w.exprs(x.By)
 		w.expr(x.Where)
 	}
@@ -83,7 +84,7 @@ func (d digest) elements(r *Rule, elements []Element) {
 			d.text(r.Names[e.Name])
 		}
 		d.bool(e.Absent)
-		d.texts(e.From)
+		d.streams(e.From)
 		d.exprs(e.By)
 		for _, x := range []*expression.Expr{e.Where, e.Until, e.Having, e.Distinct} {
 			d.expr(x)
@@ -109,6 +110,11 @@ func (d digest) elements(r *Rule, elements []Element) {
 			d.elements(r, a)
 		}
 	}
+}
+
+// streams writes a set of streams: the order in which they are written down means nothing.
+func (d digest) streams(list []string) {
+	d.texts(slices.Compact(slices.Sorted(slices.Values(list))))
 }
 
 func (d digest) exprs(list []*expression.Expr) {

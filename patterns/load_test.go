@@ -138,6 +138,9 @@ func TestFingerprint(t *testing.T) {
 			t.Errorf("%s for %s changes the fingerprint", text, old)
 		}
 	}
+	if one, other := edit("from: auth", "from: [auth, web]"), edit("from: auth", "from: [web, auth, web]"); one != other {
+		t.Error("the order of streams changes the fingerprint")
+	}
 	lists := func(values string) string {
 		text := strings.Replace(pair, "rules:", "lists: {l: ["+values+"]}\nrules:", 1)
 		return load(t, strings.Replace(text, `kind == "x"`, `kind in $l`, 1)).Rules[0].Fingerprint

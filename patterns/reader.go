@@ -184,6 +184,10 @@ func (r *reader) items(n *yamlnode.Node, what string) []*yamlnode.Node {
 
 // texts reads a list of texts.
 func (r *reader) texts(n *yamlnode.Node, what string) []*text {
+	if n.Kind != yamlnode.List {
+		r.wrongKind(n, what, "a list")
+		return nil
+	}
 	list := []*text{} // written, if only as []
 	for _, item := range r.items(n, what) {
 		if t := r.text(item, "an entry of "+what); t != nil {
