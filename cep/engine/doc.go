@@ -1,7 +1,8 @@
 // Package engine runs rules over streams of events.
 //
 // A [Core] times events, puts them into the one total order, moves the rules' machines and hands out alerts. [Replay]
-// drives a Core from the readers of package source. A [Summary] tells where everything went.
+// drives a Core from the readers of package source. A [Summary] tells where everything went. A [State] is what a Core knew
+// when it was left: [Resume] goes on, with the same rules or others.
 //
 //	core, err := engine.New(set, []engine.Stream{{Name: "auth", Lateness: 5 * time.Second}}, engine.Options{
 //		Alert: func(a *cep.Alert) { fmt.Println(a.Title) },
@@ -16,6 +17,9 @@
 // comes at or below it is late. The watermark of a stream is the least of its partitions, idle and ended ones aside, and
 // that of a rule the least of its streams. Rules that read the same streams share an order buffer.
 //
+// Rules that read alerts stand in layers: a layer's matches are events of the layer above, behind all that was read at their
+// time, and its watermark is what the layers below have passed.
+//
 // What has ended no longer counts: the time of a rule whose streams have all ended goes on with the rest of the input, and
 // at its end stands at the highest time seen in any stream.
 //
@@ -25,9 +29,8 @@
 //
 // # Cost
 //
-// An event that no rule can touch costs a look at the index, the conditions of the rules found, and no
-// allocation. One that may waits in the order buffer with the keys it belongs to:
-// its fields are copied once.
+// An event that no rule can touch costs a look at the index, the conditions of the rules found, and no allocation. One that
+// may waits in the order buffer with the keys it belongs to; its fields are copied once.
 //
 // # Caveats
 //
