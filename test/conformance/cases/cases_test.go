@@ -135,7 +135,7 @@ func load(t *testing.T, id string) *rules.Set {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, diagnostics := patterns.Load([]patterns.Source{{Name: file(id), Data: data}}, patterns.Options{})
+	set, diagnostics := compile(id, data, "1m")
 	if set == nil {
 		if slices.ContainsFunc(diagnostics, func(d patterns.Diagnostic) bool { return d.Code == notYet }) {
 			return nil
@@ -148,6 +148,20 @@ func load(t *testing.T, id string) *rules.Set {
 	return &rules.Set{Set: set}
 }
 
+// another is a rule beside those of the case, which is edited where rules are reloaded. It stands behind them, so that fields
+// keep their places.
+const another = `version: 1
+rules:
+- {id: another, from: events, within: %s, sequence: [{step: a, where: 'state == "nothing"'}, {step: b, where: 'state == "nothing"'}]}
+`
+
+func compile(id string, data []byte, within string) (*patterns.Set, patterns.Diagnostics) {
+	return patterns.Load([]patterns.Source{
+		{Name: file(id), Data: data},
+		{Name: "rules/zz-another.yaml", Data: fmt.Appendf(nil, another, within)},
+	}, patterns.Options{})
+}
+
 // play runs the case's events through the engine and returns the alerts of the rule with its id.
 func play(t *testing.T, n *need, set *rules.Set) []alert {
 	var alerts []alert
@@ -155,11 +169,12 @@ func play(t *testing.T, n *need, set *rules.Set) []alert {
 	for _, name := range streamsOf(n) {
 		streams = append(streams, engine.Stream{Name: name, Lateness: lateness(t, n)})
 	}
-	core, err := engine.New(set, streams, engine.Options{Alert: func(a *cep.Alert) {
+	options := engine.Options{Alert: func(a *cep.Alert) {
 		if a.Rule == n.ID {
 			alerts = append(alerts, convert(n, a))
 		}
-	}})
+	}}
+	core, err := engine.New(set, streams, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,15 +183,26 @@ func play(t *testing.T, n *need, set *rules.Set) []alert {
 	for _, name := range streamsOf(n) {
 		core.Open(partitions.Get(name, "0"))
 	}
+	push := func(i int) {
+		e := n.Events[i]
+		p := partitions.Get(e.stream(), "0")
+		ev := cep.Event{Time: at(t, e.At), Position: cep.Position{Partition: p, Offset: int64(i)}}
+		if err := decoder.Decode(e.Event, &ev); err != nil {
+			t.Fatal(err)
+		}
+		core.Push(p, &ev, decoder)
+	}
 	for i, e := range n.Events {
 		switch {
 		case e.Event != nil:
-			p := partitions.Get(e.stream(), "0")
-			ev := cep.Event{Time: at(t, e.At), Position: cep.Position{Partition: p, Offset: int64(i)}}
-			if err := decoder.Decode(e.Event, &ev); err != nil {
-				t.Fatal(err)
+			push(i)
+		case e.ReloadAt != "":
+			core = reload(t, n, core, streams, options)
+			for j, before := range n.Events[:i] {
+				if p := partitions.Get(before.stream(), "0"); before.Event != nil && int64(j) >= core.From(p) {
+					push(j)
+				}
 			}
-			core.Push(p, &ev, decoder)
 		case e.AdvanceTo != "":
 			core.Advance(at(t, e.AdvanceTo))
 		default:
@@ -195,6 +221,33 @@ func play(t *testing.T, n *need, set *rules.Set) []alert {
 		}
 	}
 	return alerts
+}
+
+// reload goes on with the rules of the case and an edited one beside them.
+func reload(t *testing.T, n *need, core *engine.Core, streams []engine.Stream, options engine.Options) *engine.Core {
+	state, err := core.Leave()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(file(n.ID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, diagnostics := compile(n.ID, data, "2m")
+	if set == nil {
+		t.Fatal(diagnostics.Error())
+	}
+	core, changes, err := engine.Resume(&rules.Set{Set: set}, streams, options, state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]engine.ChangeKind{"another": engine.RuleChanged, n.ID: engine.RuleKept}
+	for _, c := range changes {
+		if c.Kind != want[c.Rule] {
+			t.Errorf("reload: rule %s was %s", c.Rule, c.Kind)
+		}
+	}
+	return core
 }
 
 func (e entry) stream() string {
