@@ -33,11 +33,9 @@ func (s suite) run(w io.Writer) error {
 		defer func() { _ = os.RemoveAll(dir) }() // what is left of it harms nobody
 		s.dir = dir
 	}
-	dir, err := filepath.Abs(s.dir) // the prototype is built in a folder of its own
-	if err != nil {
+	if err := os.MkdirAll(s.dir, 0o755); err != nil {
 		return err
 	}
-	s.dir = dir
 	warm := roundUp(s.live*8/5, markEvery)
 	inputs := map[string]shape{
 		"w1": {Events: s.events, Window: s.window},
@@ -61,7 +59,13 @@ func (s suite) run(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	prototype := s.prototype()
+	// Outside of the module, whose tools would take it for a part of it.
+	elsewhere, err := os.MkdirTemp("", "cepd-prototype")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(elsewhere) }() // as above
+	prototype := s.prototype(elsewhere)
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s, %d cores, %s\n\n", processor(), runtime.NumCPU(), runtime.Version())
 	fmt.Fprintf(&b, "| work | cepd | naive | naive / cepd | prototype | cepd / prototype |\n|---|---|---|---|---|---|\n")
@@ -155,22 +159,18 @@ func execute(program string, args ...string) (result, error) {
 	return parseLine(string(out))
 }
 
-// prototype builds the prototype in a copy of its folder and returns the program; "" where it is not there or does not
-// build, which is said.
-func (s suite) prototype() string {
+// prototype builds the prototype in a copy of its folder, dir, and returns the program; "" where it is not there or does
+// not build, which is said.
+func (s suite) prototype(dir string) string {
 	if _, err := os.Stat(filepath.Join(s.reference, "workloads", "gopeer", "main.go")); err != nil {
 		fmt.Fprintf(os.Stderr, "no prototype in %s: its columns stay empty\n", s.reference)
 		return ""
 	}
-	program := filepath.Join(s.dir, "prototype")
-	src := filepath.Join(s.dir, "reference")
-	err := os.RemoveAll(src)
-	if err == nil {
-		err = os.CopyFS(src, os.DirFS(s.reference))
-	}
+	program := filepath.Join(dir, "prototype")
+	err := os.CopyFS(dir, os.DirFS(s.reference))
 	if err == nil {
 		cmd := exec.Command("go", "build", "-mod=mod", "-o", program, ".")
-		cmd.Dir = filepath.Join(src, "workloads", "gopeer")
+		cmd.Dir = filepath.Join(dir, "workloads", "gopeer")
 		var out bytes.Buffer
 		cmd.Stderr = &out
 		if err = cmd.Run(); err != nil {
