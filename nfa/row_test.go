@@ -1,7 +1,10 @@
 package nfa
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -189,4 +192,84 @@ func TestRowSnapshotDamage(t *testing.T) {
 	if _, err := Restore(other.Program(), nil, data, intern); err == nil {
 		t.Error("another program restores it")
 	}
+}
+
+// rowFixture is a machine in the middle of something, and what follows.
+func rowFixture(t testing.TB) (*Machine, string) {
+	p := rowPattern(aPlusB)
+	p.UsesPrev, p.PrevSlots, p.KeepRaw = true, []int{0}, true
+	program, err := Compile(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := NewMachine(program, nil)
+	rowFeed(m, "cabcaa", 1)
+	m.Event([]byte("other"), &cep.Event{
+		Time: 7 * cep.Second, Seq: 7, Position: cep.Position{Partition: &cep.Partition{Stream: "t", Name: "1"}, Offset: 9},
+		Values: []cep.Value{cep.String("a")}, Raw: []byte(`{"x":"a"}`),
+	}, 3)
+	m.Matches()
+	return m, "ab"
+}
+
+// TestRowFixture restores the snapshot of row patterns that this version of the format was released with.
+func TestRowFixture(t *testing.T) {
+	const name = "testdata/rows-v2.bin"
+	m, rest := rowFixture(t)
+	if *update {
+		if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) {
+			if err := os.WriteFile(name, m.AppendSnapshot(nil), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := Restore(m.Program(), nil, data, interner())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := rowFeed(back, rest, 8), rowFeed(m, rest, 8); got != want || got != "5a 6a 8a 9b @9s" {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if back.Keys() != m.Keys() || back.OpenStarts() != m.OpenStarts() || back.NextDeadline() != m.NextDeadline() {
+		t.Errorf("%d keys, %d starts, %v; want %d, %d, %v", back.Keys(), back.OpenStarts(), back.NextDeadline(), m.Keys(), m.OpenStarts(), m.NextDeadline())
+	}
+}
+
+func TestRowRestoreRefuses(t *testing.T) {
+	m, _ := rowFixture(t)
+	restoreRefuses(t, m)
+}
+
+// FuzzDecodeRows: bytes that nobody has written are refused, or give a machine that goes on without harm and whose own
+// snapshot is a fixed point.
+func FuzzDecodeRows(f *testing.F) {
+	m, rest := rowFixture(f)
+	good := m.AppendSnapshot(nil)
+	f.Add(good)
+	f.Add(good[:len(good)/2])
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, err := Restore(m.Program(), nil, seal(data), interner())
+		if err != nil {
+			if !errors.Is(err, ErrSnapshot) {
+				t.Fatal(err)
+			}
+			return
+		}
+		once := r.AppendSnapshot(nil)
+		again, err := Restore(m.Program(), nil, once, interner())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if twice := again.AppendSnapshot(nil); !bytes.Equal(once, twice) {
+			t.Fatalf("%x, then %x", once, twice)
+		}
+		if r.now < 1<<50 && r.now >= 0 {
+			rowFeed(r, rest, int(r.now/cep.Second)+1)
+		}
+		r.Advance(cep.AfterAll - 1)
+	})
 }

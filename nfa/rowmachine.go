@@ -51,7 +51,8 @@ type rowKey struct {
 	ways   []way
 	begun  bool // the present start has taken its first event
 	// due is when the present start's window ends, or the key may be forgotten; cep.AfterAll: never.
-	due cep.Time
+	due   cep.Time
+	place int // among the dues, -1: it is not there
 }
 
 // rowEvent is an event of a key's stream with what the rule reads of it.
@@ -75,7 +76,7 @@ func (r *rowMachine) look(key []byte, ev *cep.Event, mask uint64) {
 		return
 	}
 	if k == nil {
-		k = &rowKey{key: string(key), due: cep.AfterAll}
+		k = &rowKey{key: string(key), due: cep.AfterAll, place: -1}
 		r.keys[k.key] = k
 	}
 	fresh := seen(ev, keep(&r.p.layout, ev, r.m.program.pattern.KeepRaw, cep.Value{}))
@@ -332,27 +333,26 @@ func (r *rowMachine) leave() {
 		due = k.before.node.time.Add(p.PrevReach)
 	default:
 		delete(r.keys, k.key)
-		due = cep.AfterAll
 	}
-	if due != k.due {
-		k.due = due
-		if due < cep.AfterAll {
-			heap.Push(&r.dues, rowDue{due, k})
-		}
+	k.due = due
+	switch {
+	case due == cep.AfterAll && k.place >= 0:
+		heap.Remove(&r.dues, k.place)
+	case due == cep.AfterAll:
+	case k.place >= 0:
+		heap.Fix(&r.dues, k.place)
+	default:
+		heap.Push(&r.dues, k)
 	}
 	r.m.scope, r.key = cep.Scope{}, nil
 }
 
 // advance is [Machine.Advance].
 func (r *rowMachine) advance(w cep.Time) {
-	for len(r.dues) > 0 && r.dues[0].at <= w {
-		d := heap.Pop(&r.dues).(rowDue)
-		if d.key.due != d.at || r.keys[d.key.key] != d.key {
-			continue // it has moved on
-		}
-		r.key, r.moment = d.key, cep.Moment{Time: d.at, Seq: cep.ByTime}
-		d.key.due = cep.AfterAll
-		if len(d.key.events) > 0 {
+	for len(r.dues) > 0 && r.dues[0].due <= w {
+		k := r.dues[0]
+		r.key, r.moment = k, cep.Moment{Time: k.due, Seq: cep.ByTime}
+		if len(k.events) > 0 {
 			r.expire()
 			r.settle()
 		}
@@ -376,7 +376,7 @@ func (r *rowMachine) deadline() cep.Time {
 	if len(r.dues) == 0 {
 		return cep.AfterAll
 	}
-	return r.dues[0].at
+	return r.dues[0].due
 }
 
 // sorted gives the keys in order.
@@ -384,26 +384,32 @@ func (r *rowMachine) sorted() []*rowKey {
 	return slices.SortedFunc(maps.Values(r.keys), func(a, b *rowKey) int { return cmp.Compare(a.key, b.key) })
 }
 
-// rowDue is when something of a key is over.
-type rowDue struct {
-	at  cep.Time
-	key *rowKey
-}
-
-// rowDues is a heap by time, then key: the first event of a later start can be older than that of an earlier key, so no
-// queue is in order by itself.
-type rowDues []rowDue
+// rowDues is a heap of keys by when something of them is over, then by key. The first event of a later start can be older
+// than that of another key's earlier one, so no queue is in order by itself.
+type rowDues []*rowKey
 
 func (d rowDues) Len() int { return len(d) }
+
 func (d rowDues) Less(i, j int) bool {
-	return d[i].at < d[j].at || d[i].at == d[j].at && d[i].key.key < d[j].key.key
+	return d[i].due < d[j].due || d[i].due == d[j].due && d[i].key < d[j].key
 }
-func (d rowDues) Swap(i, j int) { d[i], d[j] = d[j], d[i] }
-func (d *rowDues) Push(x any)   { *d = append(*d, x.(rowDue)) }
+
+func (d rowDues) Swap(i, j int) {
+	d[i], d[j] = d[j], d[i]
+	d[i].place, d[j].place = i, j
+}
+
+func (d *rowDues) Push(x any) {
+	k := x.(*rowKey)
+	k.place = len(*d)
+	*d = append(*d, k)
+}
 
 func (d *rowDues) Pop() any {
-	last := (*d)[len(*d)-1]
-	(*d)[len(*d)-1] = rowDue{}
-	*d = (*d)[:len(*d)-1]
-	return last
+	last := len(*d) - 1
+	k := (*d)[last]
+	(*d)[last] = nil
+	k.place = -1
+	*d = (*d)[:last]
+	return k
 }

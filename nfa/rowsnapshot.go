@@ -82,7 +82,7 @@ func (r *restorer) rows(intern func(stream, partition string) *cep.Partition) {
 	}
 	last := ""
 	for i := range r.count(3) { // a key takes at least that many bytes
-		k := &rowKey{key: r.string(), due: cep.AfterAll}
+		k := &rowKey{key: r.string(), due: cep.AfterAll, place: -1}
 		r.check(i == 0 || k.key > last, "keys out of order")
 		last = k.key
 		if r.bool() {
