@@ -146,13 +146,13 @@ func (c *checker) layers(rules []*Rule, at map[*Rule]*text) {
 	var plain []string // rules that read no alerts
 	for _, r := range rules {
 		byID[r.ID] = r
-		if !slices.Contains(r.Streams, alerts) && !r.Shadow {
+		if !readsAlerts(r) && !r.Shadow {
 			plain = append(plain, r.ID)
 		}
 	}
 	slices.Sort(plain)
 	for _, r := range rules {
-		if !slices.Contains(r.Streams, alerts) {
+		if !readsAlerts(r) {
 			continue
 		}
 		names, all := c.named(r)
@@ -212,6 +212,12 @@ func (c *checker) layers(rules []*Rule, at map[*Rule]*text) {
 
 // alerts is the stream of other rules' alerts.
 const alerts = "alerts"
+
+// readsAlerts reports whether a rule reads other rules' alerts, be it only to end its own.
+func readsAlerts(r *Rule) bool {
+	over := r.Alert.Resolve
+	return slices.Contains(r.Streams, alerts) || over != nil && over.Where != nil && slices.Contains(over.From, alerts)
+}
 
 // named returns the rules that the conditions of a rule on the stream of alerts name; all says that some condition names
 // none, so that it reads every rule that reads no alerts.

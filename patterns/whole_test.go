@@ -152,10 +152,12 @@ rules:
 - {id: by-constant, from: alerts, where: rule in $some}
 - {id: by-step, within: 1h, from: auth, sequence: [{step: a, from: alerts, where: rule == "quiet"}, {step: b}]}
 - {id: everything, from: [alerts, auth]}
+- {id: until-low, from: auth, alert: {resolve: {from: alerts, where: rule == "low"}}}
+- {id: until-quiet, from: auth, alert: {resolve: {from: alerts, quiet: 1h}}}
 `)
 	want := map[string]string{
 		"low": "0", "quiet": "0", "hidden": "0", "by-name": "1 low", "by-list": "2 by-name low", "by-constant": "1 low quiet", "by-step": "1 quiet",
-		"everything": "1 low quiet",
+		"everything": "1 low quiet until-quiet", "until-low": "1 low", "until-quiet": "0",
 	}
 	for _, r := range set.Rules {
 		got := strings.TrimSpace(string(rune('0'+r.Layer)) + " " + strings.Join(r.Reads, " "))
