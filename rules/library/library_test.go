@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cepd/cepd/patterns"
 	"github.com/cepd/cepd/rules"
 	"github.com/cepd/cepd/rules/library"
 	"github.com/cepd/cepd/rules/ruletest"
@@ -97,5 +98,37 @@ func TestExamples(t *testing.T) {
 	}
 	if blocks < len(set.Rules) {
 		t.Errorf("%d excerpts for %d rules", blocks, len(set.Rules))
+	}
+}
+
+// TestLibraryRestarted stops the service and starts it again between all steps of all tests: nothing may change.
+func TestLibraryRestarted(t *testing.T) {
+	set, _, err := rules.LoadFS(library.FS, ".")
+	if err != nil || set == nil {
+		t.Fatal(err)
+	}
+	compiled := *set.Set
+	compiled.Rules = nil
+	for _, r := range set.Rules {
+		restarted := *r
+		restarted.Tests = nil
+		for _, test := range r.Tests {
+			var steps []patterns.TestStep
+			for _, s := range test.Steps {
+				steps = append(steps, s, patterns.TestStep{Pos: s.Pos, Restart: true})
+			}
+			test.Steps = steps
+			restarted.Tests = append(restarted.Tests, test)
+		}
+		compiled.Rules = append(compiled.Rules, &restarted)
+	}
+	results, err := ruletest.Run(&rules.Set{Set: &compiled, Sources: set.Sources}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range results {
+		if r := &results[i]; !r.Passed() {
+			t.Errorf("%s: %s\n  %s", r.Test.Pos, r.Name(), strings.Join(r.Failure, "\n  "))
+		}
 	}
 }
