@@ -71,8 +71,14 @@ func TestSemanticsRules(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		files := fstest.MapFS{}
+		eachFence(string(data), "yaml new.yaml", func(text string, _ int) string {
+			files["rules/new.yaml"] = &fstest.MapFile{Data: []byte(text)}
+			return text
+		})
 		eachFence(string(data), "yaml", func(text string, line int) string {
-			set, diagnostics, err := rules.LoadFS(fstest.MapFS{"rules/page.yaml": {Data: []byte(text)}}, "rules")
+			files["rules/page.yaml"] = &fstest.MapFile{Data: []byte(text)}
+			set, diagnostics, err := rules.LoadFS(files, "rules/page.yaml")
 			if err != nil || set == nil {
 				t.Errorf("rules at %s:%d: %v\n%v", page, line, err, diagnostics)
 				return text

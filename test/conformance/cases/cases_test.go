@@ -124,6 +124,22 @@ func TestCases(t *testing.T) {
 		len(equal), len(nearest), nearest, len(later), later, len(none), none)
 }
 
+// The page for users names each need that cannot be said.
+func TestCannotPage(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "semantics", "cannot.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id := range shortfalls {
+		if !bytes.Contains(page, []byte("`"+id+"`")) {
+			t.Errorf("docs/semantics/cannot.md does not name %s", id)
+		}
+	}
+	if got, want := bytes.Count(page, []byte("| `u")), len(shortfalls); got != want {
+		t.Errorf("the page names %d needs, there are %d", got, want)
+	}
+}
+
 func file(id string) string { return filepath.Join("rules", id+".yaml") }
 
 // load compiles the rules of a case, nil where they use words that this version does not know, or are not there.
