@@ -35,6 +35,9 @@ type Counters struct {
 	// Refused is the number of starts that [Limits.StartsPerKey] refused, TooLong that of candidates that
 	// [Limits.EventsPerMatch] ended: they would have had to take more events.
 	Refused, TooLong uint64
+	// Skips is the number of matches of a row pattern after which the next start was the next event, because the step that
+	// after_match names took nothing or only the match's first event (S6.3).
+	Skips uint64
 	// Errors is the number of evaluation errors, LastError the newest of them.
 	Errors    uint64
 	LastError string

@@ -158,6 +158,25 @@ func TestRowLimits(t *testing.T) {
 	}
 }
 
+// TestRowSkips: a skip to a step that took nothing, or to the match's own first event, is one to the next event, counted.
+func TestRowSkips(t *testing.T) {
+	p := rowPattern(aPlusB)
+	p.After, p.Target = SkipToFirst, 0
+	m := rowMachineFor(t, p)
+	if got := rowFeed(m, "aab", 1); got != "1a 2a 3b @3s; 2a 3b @3s" || m.Counters().Skips != 2 {
+		t.Errorf("%s, %d", got, m.Counters().Skips)
+	}
+	p.After = SkipToLast
+	m = rowMachineFor(t, p)
+	if got := rowFeed(m, "aab", 1); got != "1a 2a 3b @3s; 2a 3b @3s" || m.Counters().Skips != 1 {
+		t.Errorf("%s, %d", got, m.Counters().Skips)
+	}
+	back, err := Restore(m.Program(), nil, m.AppendSnapshot(nil), interner())
+	if err != nil || back.Counters().Skips != 1 {
+		t.Error(err)
+	}
+}
+
 // TestRowDrain: the start that is open goes on, no other begins.
 func TestRowDrain(t *testing.T) {
 	m := rowMachineFor(t, rowPattern(aPlusB))

@@ -314,7 +314,11 @@ func (r *rowMachine) skip(h *history) int {
 				at = i
 			}
 		}
-		return max(at, 1) // nothing taken, or the match's own first event: as to_next
+		if at <= 0 {
+			r.m.counters.Skips++
+			return 1
+		}
+		return at
 	default:
 		return 1
 	}

@@ -10,7 +10,7 @@ import (
 
 // The snapshot of a row pattern's machine, behind the counters:
 //
-//	rows   = uint count, (string stream, string name)s, uint count, keys
+//	rows   = uint skips, uint count, (string stream, string name)s, uint count, keys
 //	key    = string key, bool there, [event before], uint count, events
 //	event  = int time, uint seq, uint partition, int offset, values by the slots of the program, uint length of raw + 1, raw,
 //	         uint mask
@@ -65,7 +65,7 @@ func (r *rowMachine) append(dst []byte) []byte {
 			event(&k.events[i])
 		}
 	}
-	dst = appendUint(dst, uint64(len(order)))
+	dst = appendUint(appendUint(dst, r.m.counters.Skips), uint64(len(order)))
 	for _, p := range order {
 		dst = appendString(appendString(dst, p.Stream), p.Name)
 	}
@@ -76,7 +76,7 @@ func (r *rowMachine) append(dst []byte) []byte {
 func (r *restorer) rows(intern func(stream, partition string) *cep.Partition) {
 	m := r.machine
 	counters := m.counters
-	counters.Taken = slices.Clone(m.counters.Taken)
+	counters.Taken, counters.Skips = slices.Clone(m.counters.Taken), r.uint()
 	for range r.count(2) {
 		r.partitions = append(r.partitions, intern(r.string(), r.string()))
 	}
