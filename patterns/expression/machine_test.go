@@ -61,13 +61,13 @@ func machineProperty(t *rapid.T) {
 	}
 	if compileErr != nil {
 		// expr evaluates constant parts when it compiles, and counts an error in them even where they are not reached.
-		t.Skip(compileErr)
+		return
 	}
 	got, err := x.Eval(w.set())
 	out, wantErr := expr.Run(program, env)
 	if wantErr != nil && strings.Contains(wantErr.Error(), "is float64, not int") {
 		// expr takes max(1, 2.5) for an int when it compiles and then trips over its own instruction.
-		t.Skip(wantErr)
+		return
 	}
 	if wantErr != nil || err != nil {
 		if (wantErr == nil) != (err == nil) {
