@@ -32,7 +32,7 @@ func (m *Machine) checkKey(r *Runs) error {
 		count++
 		parked := s.state&startParked != 0
 		switch {
-		case parked && (!p.led || len(s.runs()) > 0 || p.taking&^r.hears != 0 || p.pattern.Within > 0 && s.first.time.Add(p.pattern.Within) <= m.now):
+		case parked && (!p.led || len(s.runs()) > 0 || p.logging&^r.hears != 0 || p.pattern.Within > 0 && s.first.time.Add(p.pattern.Within) <= m.now):
 			return errors.New("a start is parked that cannot be")
 		case !parked && before != nil && before.state&startParked != 0:
 			return errors.New("a start is followed behind a parked one")
@@ -89,7 +89,7 @@ func (m *Machine) checkKey(r *Runs) error {
 		}
 	}
 	for i, l := range r.rare.log {
-		if i > 0 && r.rare.log[i-1].node.seq >= l.node.seq || l.heard&^p.taking != 0 {
+		if i > 0 && r.rare.log[i-1].node.seq >= l.node.seq || l.heard&^p.logging != 0 {
 			return errors.New("a log that is out of order")
 		}
 	}

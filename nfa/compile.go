@@ -90,6 +90,7 @@ func (c *compiler) compile() error {
 			}
 		}
 	}
+	c.logging = c.taking | c.end
 	c.led = c.leads()
 	c.prunes = make([]bool, len(c.code))
 	for pc, in := range c.code {

@@ -17,6 +17,12 @@ import (
 // conditions read the event alone: whatever the younger one takes behind its first event the older one can take as well, or
 // has got past already. Only with loops is that worth a log: a thousand events of one loop would be a thousand starts, each
 // with a chain of its own through all later events, in memory and at each event.
+//
+// It is right too for one loop without an upper bound and one absence behind it that holds for a time, the burst that is
+// collected until quiet. As long as the older start's loop goes on it takes what the younger one's takes, and waits for the
+// same deadlines; what breaks the absence ends what waits for it in both. Once the older one has ended the next must lead at
+// once, because time alone may complete it; and one whose window ends is followed from then on, because the absence may hold
+// beyond the window.
 
 // logged is an event of a key's log.
 type logged struct {
@@ -28,7 +34,13 @@ type logged struct {
 // leads says whether the program is led.
 func (p *Program) leads() bool {
 	if !p.flat || p.pattern.After != SkipPastLast || p.pattern.Timeouts || p.pattern.Newest || p.without|p.lead|p.constant != 0 ||
-		len(p.entries) != 1 || p.code[0].op != opTake || p.least[0] < 2 {
+		len(p.entries) != 1 || p.code[0].op != opTake {
+		return false
+	}
+	if p.end != 0 {
+		return p.collects()
+	}
+	if p.least[0] < 2 { // a start that completes at once
 		return false
 	}
 	if limit := p.pattern.Limits.EventsPerMatch; limit > 0 && p.least[0] > limit {
@@ -45,16 +57,33 @@ func (p *Program) leads() bool {
 	return loops
 }
 
-// follow brings the oldest start of a key up to date, if the present event might complete it.
+// collects says whether the program is an open loop with an absence that holds for a time behind it.
+func (p *Program) collects() bool {
+	if p.pattern.Ordered || len(p.elements) != 2 {
+		return false
+	}
+	loop, absent := &p.elements[0], &p.elements[1]
+	limit := p.pattern.Limits.EventsPerMatch
+	return loop.Max < 0 && loop.Loop == Relaxed && loop.Within == 0 && loop.LoopWithin == 0 && !loop.looksAround() &&
+		absent.role == absentLater && absent.Link == Relaxed && absent.For > 0 && !absent.looksAround() &&
+		(limit <= 0 || p.least[0] <= limit)
+}
+
+// follow brings the oldest start of a key up to date before an event that might complete it.
 func (m *Machine) follow() {
 	s := m.runs.oldest
 	for s != nil && s.state&startPruned != 0 {
 		s = s.next
 	}
-	if s == nil || s.state&startParked == 0 || m.heard&m.program.final == 0 {
-		return
+	if s != nil && s.state&startParked != 0 && (m.heard&m.program.final != 0 || m.program.end != 0) {
+		m.lead(s)
 	}
+}
+
+// lead makes a parked start one that is followed.
+func (m *Machine) lead(s *start) {
 	s.state &^= startParked
+	m.replaying = true
 	event, heard := m.event, m.heard
 	done := len(m.done)
 	at := func(l *node) {
@@ -88,7 +117,11 @@ func (m *Machine) follow() {
 		m.offerTo(s)
 	}
 	invariant.Check(len(m.done) == done, "a parked start of %s had completed", m.program.pattern.Rule)
-	m.event, m.heard, m.kept = event, heard, 0
+	m.event, m.heard, m.kept, m.replaying = event, heard, 0, false
+	runs := s.runs()
+	for i := range runs {
+		m.program.deadlines(&runs[i], func(gap int, from cep.Time) { m.scheduleLate(gap, s, from) })
+	}
 	m.runs.forget()
 }
 
@@ -98,11 +131,11 @@ func (m *Machine) parks() bool { return m.program.led && m.runs.oldest != nil }
 // write adds the present event to the log, if some start is parked.
 func (m *Machine) write() {
 	p, r := m.program, m.runs
-	if r.tail == nil || r.tail.state&startParked == 0 || m.heard&p.taking == 0 {
+	if r.tail == nil || r.tail.state&startParked == 0 || m.heard&p.logging == 0 {
 		return
 	}
 	first := p.code[p.entries[0].pc].element
-	l := logged{heard: m.heard & p.taking}
+	l := logged{heard: m.heard & p.logging}
 	if r.tail.first.seq == m.event.Seq {
 		l.node = r.tail.first
 	} else {
@@ -124,7 +157,7 @@ func (m *Machine) write() {
 
 // logs says whether the log keeps something of an event for an element: the first one's stands in the node.
 func (p *Program) logs(e *element, heard uint64) bool {
-	return heard&e.bit != 0 && e != p.code[p.entries[0].pc].element && (len(p.layouts[e.Name].slots) > 0 || p.pattern.KeepRaw)
+	return heard&p.taking&e.bit != 0 && e != p.code[p.entries[0].pc].element && (len(p.layouts[e.Name].slots) > 0 || p.pattern.KeepRaw)
 }
 
 // forget drops what no parked start needs of the log.

@@ -20,15 +20,20 @@ func plainly(p *Program) *Program {
 // TestLedIsFollowed holds led programs, and those in which runs dominate others, to the same program without either:
 // what comes out, and what is open, is the same after every input. 1,000 cases: 3 s.
 func TestLedIsFollowed(t *testing.T) {
-	led, pruning, matches := 0, 0, 0
+	led, quiet, pruning, matches := 0, 0, 0, 0
 	check := func(t *rapid.T) {
 		d := &drawn{T: t, pattern: Pattern{Rule: "led"}}
 		b := &d.pattern
 		relaxed := d.one(2, "relaxed")
-		for i := range rapid.IntRange(1, 4).Draw(t, "elements") {
+		quietly := relaxed && d.one(2, "until quiet")
+		most := 4
+		if quietly {
+			most = 1
+		}
+		for i := range rapid.IntRange(1, most).Draw(t, "elements") {
 			e := Element{Name: d.name(), Min: 1, Max: 1, Link: Relaxed, Loop: Relaxed, Where: d.kind()}
 			e.Optional = i > 0 && d.one(4, "optional")
-			if d.one(2, "loop") {
+			if quietly || d.one(2, "loop") {
 				e.Min = rapid.IntRange(1, 3).Draw(t, "min")
 				e.Max = rapid.SampledFrom([]int{-1, -1, e.Min, e.Min + 2}).Draw(t, "max")
 			}
@@ -41,6 +46,11 @@ func TestLedIsFollowed(t *testing.T) {
 				}
 			}
 			b.Elements = append(b.Elements, e)
+		}
+		if quietly {
+			b.Elements = append(b.Elements, Element{
+				Name: d.name(), Absent: true, Link: Relaxed, Where: d.kind(), For: seconds(rapid.IntRange(1, 4).Draw(t, "for")),
+			})
 		}
 		b.Within = d.span("window")
 		b.After = rapid.SampledFrom([]AfterMatch{SkipPastLast, SkipToNext}).Draw(t, "after")
@@ -55,6 +65,9 @@ func TestLedIsFollowed(t *testing.T) {
 		}
 		if p.led {
 			led++
+			if p.end != 0 {
+				quiet++
+			}
 		}
 		if p.pruning {
 			pruning++
@@ -64,13 +77,27 @@ func TestLedIsFollowed(t *testing.T) {
 		want := feedOutput(m, list)
 		matches += int(m.counters.Matched)
 		if diff := cmp.Diff(want, feedOutput(NewMachine(p, nil), list), nilIsEmpty); diff != "" {
-			t.Fatalf("(-want +got):\n%s\n%s", diff, p)
+			t.Fatalf("(-want +got):\n%s\n%s%s", diff, p, inputs(list))
 		}
 	}
 	rapid.Check(t, check)
-	if led == 0 || pruning == 0 || matches == 0 {
-		t.Errorf("%d led, %d pruning programs, %d matches", led, pruning, matches)
+	rapid.Check(t, check) // most are skipped
+	if led == 0 || quiet == 0 || pruning == 0 || matches == 0 {
+		t.Errorf("%d led programs, %d that wait for quiet, %d pruning, %d matches", led, quiet, pruning, matches)
 	}
+}
+
+// inputs prints what was drawn.
+func inputs(list []input) string {
+	s := ""
+	for i, in := range list {
+		if in.event == nil {
+			s += fmt.Sprintf("%d: advance %v\n", i, in.advance)
+			continue
+		}
+		s += fmt.Sprintf("%d: %s %s at %v for %b\n", i, in.key, in.event.Value(slotKind).AsString(), in.event.Time, in.mask)
+	}
+	return s
 }
 
 // feedOutput runs the inputs and prints after each what was let out and how much is open.
@@ -118,5 +145,25 @@ func TestLoopBefore(t *testing.T) {
 	// The window is inclusive: at 15,001 the oldest start is that of 5,001. It has as many events as a match may have.
 	if first := got[0].History.Nth(0).Time(); first != 5_001*cep.Second {
 		t.Errorf("the match begins at %v", first)
+	}
+}
+
+// TestBurst: ten thousand events collected until it is quiet are one match, at a cost that does not grow with them.
+func TestBurst(t *testing.T) {
+	s := sequence(t, "a{3,} !>>a2")
+	s.Within, s.After = seconds(20_000), SkipPastLast
+	s.Elements[1].For = seconds(60)
+	s.Limits = Limits{StartsPerKey: 10_000, EventsPerMatch: 10_000}
+	m := NewMachine(s.compile(t), nil)
+	for seq := range uint64(10_000) {
+		m.Event([]byte("k"), &cep.Event{Time: cep.Time(seq) * cep.Second, Seq: seq + 1, Values: []cep.Value{cep.String("a")}}, all)
+	}
+	if m.OpenStarts() != 10_000 {
+		t.Fatalf("%d starts are open", m.OpenStarts())
+	}
+	m.Advance(cep.AfterAll)
+	got := m.Matches()
+	if len(got) != 1 || got[0].History.Len(0) != 10_000 || got[0].Moment.Time != (9_999+60)*cep.Second || m.Keys() != 0 {
+		t.Fatalf("%d matches, %d keys are left", len(got), m.Keys())
 	}
 }

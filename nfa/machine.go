@@ -2,6 +2,7 @@ package nfa
 
 import (
 	"cmp"
+	"container/heap"
 	"math/bits"
 	"slices"
 	"strings"
@@ -22,6 +23,7 @@ type Machine struct {
 	spareRuns []*Runs // to be used again, up to spareMax
 	spare     []*start
 	queues    []queue
+	late      dueHeap // deadlines that are queued late, see lead.go
 	// soon is no later than the first deadline queued: most events pass without a look at the queues, which would cost a
 	// miss of the cache or four where many rules run.
 	soon     cep.Time
@@ -35,29 +37,30 @@ type Machine struct {
 
 	// What follows is scratch space of one event, or of one moment of one key.
 
-	event   *cep.Event
-	runs    *Runs
-	isNext  uint64      // Seq of the event before in the key's stream
-	heard   uint64      // elements that may take the event, or be broken by it
-	seq     uint64      // known, truth and values are about the event with this Seq
-	known   uint64      // elements whose unary condition was asked
-	truth   uint64      // those for which it holds
-	values  []cep.Value // by name: what distinct counts
-	admits  uint64      // elements with an edge for which the event exists
-	met     uint64      // elements with first_seen that could take the event but for this word,
-	tuples  []string    // and the values that they have met, by element
-	scope   cep.Scope
-	view    history
-	keeps   []*kept // by name: what is kept of the event
-	kept    uint64  // which of keeps are made
-	fresh   []run
-	done    []completion
-	expired []expiry
-	ended   []*start
-	changed bool // the key's starts are not what they were before the moment
-	dues    []due
-	looked  cep.Event // the event that a condition looks back at
-	tally   []int32
+	event     *cep.Event
+	runs      *Runs
+	isNext    uint64      // Seq of the event before in the key's stream
+	heard     uint64      // elements that may take the event, or be broken by it
+	seq       uint64      // known, truth and values are about the event with this Seq
+	known     uint64      // elements whose unary condition was asked
+	truth     uint64      // those for which it holds
+	values    []cep.Value // by name: what distinct counts
+	admits    uint64      // elements with an edge for which the event exists
+	met       uint64      // elements with first_seen that could take the event but for this word,
+	tuples    []string    // and the values that they have met, by element
+	scope     cep.Scope
+	view      history
+	keeps     []*kept // by name: what is kept of the event
+	kept      uint64  // which of keeps are made
+	fresh     []run
+	replaying bool // a start is brought up to date: its deadlines are queued at the end
+	done      []completion
+	expired   []expiry
+	ended     []*start
+	changed   bool // the key's starts are not what they were before the moment
+	dues      []due
+	looked    cep.Event // the event that a condition looks back at
+	tally     []int32
 	// For programs in which the same assignment may be reached in two ways: the nodes made for the event, the runs of the
 	// present start, and whether some of these may have become equal.
 	cons     map[consKey]*node
@@ -335,6 +338,9 @@ func (m *Machine) NextDeadline() cep.Time {
 
 func (m *Machine) nextDue() cep.Time {
 	d := cep.AfterAll
+	if x, ok := m.late.peek(); ok {
+		d = x.at
+	}
 	for i := range m.queues {
 		if x, ok := m.queues[i].peek(); ok && x.at < d {
 			d = x.at
@@ -346,6 +352,10 @@ func (m *Machine) nextDue() cep.Time {
 // fire is the moment d, after every event of that time, for all keys that have a deadline then.
 func (m *Machine) fire(d cep.Time) {
 	m.dues = m.dues[:0]
+	for x, ok := m.late.peek(); ok && x.at == d; x, ok = m.late.peek() {
+		heap.Pop(&m.late)
+		m.dues = append(m.dues, x)
+	}
 	for i := range m.queues {
 		q := &m.queues[i]
 		for {
@@ -383,11 +393,15 @@ func (m *Machine) fire(d cep.Time) {
 func (m *Machine) expire(s *start, d cep.Time) {
 	p := m.program
 	if s.state&startParked != 0 {
-		if s.first.time.Add(p.pattern.Within) <= d {
+		switch over := p.pattern.Within > 0 && s.first.time.Add(p.pattern.Within) <= d; {
+		case !over:
+			return
+		case p.end == 0:
 			s.state &^= startParked
 			m.changed = true
+			return
 		}
-		return
+		m.lead(s) // absences may hold beyond the window
 	}
 	runs := s.runs()
 	w := 0
@@ -464,12 +478,24 @@ func (m *Machine) forgetDeadlines() {
 	for i := range m.queues {
 		m.queues[i].reset()
 	}
+	m.late = nil
 	m.soon = cep.AfterAll
+}
+
+// scheduleLate queues a deadline that counts from an event which is past.
+func (m *Machine) scheduleLate(gap int, s *start, from cep.Time) {
+	if gap < 0 {
+		return
+	}
+	if at := from.Add(m.program.gaps[gap]); at < cep.AfterAll {
+		heap.Push(&m.late, due{at, s})
+		m.soon = min(m.soon, at)
+	}
 }
 
 // schedule queues a deadline counted from the present.
 func (m *Machine) schedule(gap int, s *start, now cep.Time) {
-	if gap < 0 {
+	if gap < 0 || m.replaying {
 		return
 	}
 	q := &m.queues[gap]

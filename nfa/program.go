@@ -48,6 +48,7 @@ type Program struct {
 	led          bool  // see lead.go
 	// taking has the bits of all elements that take events, final those of the ones behind which the rule may be complete.
 	taking, final uint64
+	logging       uint64   // what a led program logs: what is taken, and what breaks an absence at the end
 	prunes        []bool   // by pc of a take: see dominate.go
 	pruning       bool     // some of them
 	layouts       []layout // by name: what is kept of the events it takes

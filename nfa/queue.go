@@ -1,6 +1,10 @@
 package nfa
 
-import "github.com/cepd/cepd/cep"
+import (
+	"container/heap"
+
+	"github.com/cepd/cepd/cep"
+)
 
 // queue holds the deadlines that one constant makes, over all keys. Each is the time of an event plus that constant, and
 // is queued while that event is looked at, so they come in order and a heap is not needed.
@@ -111,4 +115,30 @@ func (q *queue) sweep() {
 		}
 	}
 	q.sweepAt = 2 * q.count
+}
+
+// dueHeap holds deadlines that are not queued while the event that they count from is looked at.
+type dueHeap []due
+
+func (h dueHeap) Len() int           { return len(h) }
+func (h dueHeap) Less(i, j int) bool { return h[i].at < h[j].at }
+func (h dueHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *dueHeap) Push(x any)        { *h = append(*h, x.(due)) }
+
+func (h *dueHeap) Pop() any {
+	last := (*h)[len(*h)-1]
+	(*h)[len(*h)-1] = due{}
+	*h = (*h)[:len(*h)-1]
+	return last
+}
+
+// peek returns the earliest deadline of a start that is still open.
+func (h *dueHeap) peek() (due, bool) {
+	for len(*h) > 0 {
+		if d := (*h)[0]; d.start.open() {
+			return d, true
+		}
+		heap.Pop(h)
+	}
+	return due{}, false
 }

@@ -128,7 +128,7 @@ func (r *restorer) key() *Runs {
 				runs.hears |= r.machine.program.hears(&t)
 			}
 			if s.state&startParked != 0 {
-				runs.hears |= r.machine.program.taking
+				runs.hears |= r.machine.program.logging
 			}
 			runs.push(s)
 		}

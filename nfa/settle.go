@@ -38,11 +38,19 @@ func (m *Machine) settle(at cep.Moment) {
 	m.runs.forget()
 	clear(m.done)
 	clear(m.expired)
+	m.done, m.expired, m.changed = m.done[:0], m.expired[:0], false
+	if m.program.led && m.program.end != 0 {
+		for s := m.runs.oldest; s != nil && s.state&startParked != 0; s = m.runs.oldest {
+			m.lead(s) // time alone may complete it
+			m.changed = !s.waits()
+			m.sweep(at)
+		}
+	}
 	for _, s := range m.ended {
 		m.freeStart(s)
 	}
 	clear(m.ended)
-	m.done, m.expired, m.ended, m.changed = m.done[:0], m.expired[:0], m.ended[:0], false
+	m.ended = m.ended[:0]
 }
 
 // finish ends what still waits at the end with an assignment that has completed: it counts once, at its earliest moment, and
@@ -173,6 +181,9 @@ func (m *Machine) sweep(at cep.Moment) {
 	r := m.runs
 	var last *start
 	for s := r.oldest; s != nil; {
+		if s.state&(startParked|startPruned) == startParked {
+			return // and so are all behind it: they end from the front only
+		}
 		next := s.next
 		if s.waits() && s.state&startPruned == 0 {
 			last = s

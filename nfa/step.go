@@ -96,7 +96,7 @@ func (m *Machine) offer() {
 			continue
 		}
 		if s.state&startParked != 0 { // and so are all behind it
-			r.hears |= p.taking
+			r.hears |= p.logging
 			break
 		}
 		r.hears |= m.offerTo(s)
@@ -579,7 +579,7 @@ func (m *Machine) keepStart(s *start) {
 		m.runs.hears |= m.program.hears(&m.fresh[i])
 	}
 	if s.state&startParked != 0 {
-		m.runs.hears |= m.program.taking
+		m.runs.hears |= m.program.logging
 	}
 	s.setRuns(0, m.fresh)
 	m.runs.push(s)
