@@ -181,13 +181,16 @@ func compile(id string, data []byte, within string) (*patterns.Set, patterns.Dia
 // play runs the case's events through the engine and returns the alerts of the rule with its id.
 func play(t *testing.T, n *need, set *rules.Set) []alert {
 	var alerts []alert
+	lower := map[string][]string{} // the events of each alert, for rules over alerts
 	var streams []engine.Stream
 	for _, name := range streamsOf(n) {
 		streams = append(streams, engine.Stream{Name: name, Lateness: lateness(t, n)})
 	}
 	options := engine.Options{Alert: func(a *cep.Alert) {
+		converted := convert(n, a, lower)
+		lower[a.ID.String()] = converted.Events
 		if a.Rule == n.ID {
-			alerts = append(alerts, convert(n, a))
+			alerts = append(alerts, converted)
 		}
 	}}
 	core, err := engine.New(set, streams, options)
@@ -308,8 +311,8 @@ func lateness(t *testing.T, n *need) cep.Duration {
 	return most
 }
 
-// convert tells an alert as the cases do.
-func convert(n *need, a *cep.Alert) alert {
+// convert tells an alert as the cases do. An event that is an alert stands for the events of that one.
+func convert(n *need, a *cep.Alert, lower map[string][]string) alert {
 	var events []cep.AlertEvent
 	for _, s := range a.Steps {
 		events = append(events, s.Events...)
@@ -325,6 +328,10 @@ func convert(n *need, a *cep.Alert) alert {
 		out.Kind = "resolve"
 	}
 	for _, e := range events {
+		if p := e.Position.Partition; p.Stream == engine.AlertStream {
+			out.Events = append(out.Events, lower[p.Name]...)
+			continue
+		}
 		out.Events = append(out.Events, n.Events[e.Position.Offset].ID)
 	}
 	return out
@@ -339,7 +346,8 @@ func describe(n *need, alerts []alert) []string {
 			when = cep.FormatDuration(d)
 		}
 		line := fmt.Sprintf("%s %s", when, a.Kind)
-		if !n.eventsOpen() {
+		// What ends an alert is not listed in it.
+		if !n.eventsOpen() && a.Kind != "resolve" {
 			line += " " + strings.Join(a.Events, ",")
 		}
 		out = append(out, line)

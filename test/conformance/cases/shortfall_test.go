@@ -7,10 +7,6 @@ type shortfall struct {
 }
 
 var shortfalls = map[string]shortfall{
-	"u052-escalate-and-step-down": {
-		alerts:  []string{"0s match on1"},
-		because: "an alert has one severity for its life: that it becomes critical after a minute, a warning again and then ends are rules of their own, and their alerts have nothing to do with the first. The nearest rule says the beginning only",
-	},
 	"u073-every-morning": {
 		alerts:  []string{"1d9h5m time s3"},
 		because: "a deadline at a time of day that needs no event to begin with cannot be said: windows and absences count from events. The nearest rule warns five minutes after sensor 1, and not at all on a day without it. The word that is missing is a calendar: `expect: {between: [08:00, 12:00], tz}`",
