@@ -36,7 +36,13 @@ func modelProperty(t *rapid.T) {
 		}
 	}
 	var write func(depth int) string
-	condition := func(depth int) string { return "(" + write(depth) + ")" }
+	condition := func(depth int) string {
+		if rapid.Bool().Draw(t, "any") {
+			// Of (x ?? c) no kind is known, so that nothing around it is refused for its kind.
+			return "((" + write(depth) + ") ?? c)"
+		}
+		return "(" + write(depth) + ")"
+	}
 	write = func(depth int) string {
 		leaf := func() string {
 			return rapid.SampledFrom([]string{"a", "b", "c", "a", "b", "c", "a", "b", "c", "a", "b", "c", "3", "-1", "2.5", `"ab"`, `"b"`, "true", "nil", "9223372036854775807"}).Draw(t, "leaf")
