@@ -14,12 +14,29 @@ var update = flag.Bool("update", false, "write the lists of decisions.txt anew; 
 
 const decisionsFile = "decisions.txt"
 
-// summary is printed last, after the verdict of the tests.
-var summary []string
+// summary is printed last, after the verdict of the tests: a line for each file. all counts the vectors of all files.
+var (
+	summary []string
+	all     tally
+)
+
+// count adds a line to the summary.
+func count(kind, file string, n tally) {
+	summary = append(summary, n.line(kind, file))
+	if kind == "vectors" {
+		for v := range n {
+			all[v] += n[v]
+		}
+	}
+}
 
 func TestMain(m *testing.M) {
 	flag.Parse()
 	code := m.Run()
+	if total := all[Equal] + all[Decided] + all[NotExpressible] + all[Wrong]; total > 0 {
+		share := 100 * float64(all[Decided]+all[NotExpressible]) / float64(total)
+		summary = slices.Insert(summary, 0, fmt.Sprintf("%s; %.1f %% are decided or not expressible", all.line("vectors", "of all files"), share))
+	}
 	for _, line := range summary {
 		_, _ = fmt.Fprintln(os.Stdout, line) // a closed standard output changes no verdict
 	}
@@ -146,9 +163,9 @@ func (r *fileRun) finish() {
 		r.Logf("not expressible: %v", r.lack)
 	}
 	if r.timeouts != (tally{}) {
-		summary = append(summary, r.timeouts.line("timeouts", r.file))
+		count("timeouts", r.file, r.timeouts)
 	}
-	summary = append(summary, r.matches.line("vectors", r.file))
+	count("vectors", r.file, r.matches)
 }
 
 // lacks counts a vector for which the language has no word.

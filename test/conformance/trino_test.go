@@ -322,7 +322,7 @@ func TestTrino(t *testing.T) {
 				}
 				equal++
 			}
-			t.Logf("vectors %s: %d equal, 0 decided, %d not expressible, %d wrong", file, equal, lacking, wrong)
+			count("vectors", file, tally{Equal: equal, NotExpressible: lacking, Wrong: wrong})
 		})
 	}
 }
@@ -445,7 +445,7 @@ func TestTrinoAsserted(t *testing.T) {
 		}
 		equal++
 	}
-	t.Logf("vectors %s: %d equal, 0 decided, %d not expressible, %d wrong", file, equal, lacking, wrong)
+	count("vectors", file, tally{Equal: equal, NotExpressible: lacking, Wrong: wrong})
 }
 
 var notListed = regexp.MustCompile(` \d+-[A-Za-z]+`)

@@ -120,7 +120,7 @@ func TestCases(t *testing.T) {
 			}
 		})
 	}
-	t.Logf("%d as wanted, %d by the nearest rule %v, %d wait for words of the language %v, %d without a rule %v",
+	t.Logf("cases cases.jsonl: %d as wanted, %d by the nearest rule %v, %d wait for words of the language %v, %d without a rule %v",
 		len(equal), len(nearest), nearest, len(later), later, len(none), none)
 }
 
