@@ -69,10 +69,13 @@ func TestVectors(t *testing.T) {
 	var files []string
 	for _, peer := range []string{"flink", "siddhi"} {
 		found, err := filepath.Glob(filepath.Join(dir, peer+"*.jsonl*"))
-		if err != nil || len(found) == 0 {
-			t.Errorf("no file %s*.jsonl or %s*.jsonl.gz in %s", peer, peer, dir)
+		if err != nil {
+			t.Fatal(err)
 		}
 		files = append(files, found...)
+	}
+	if len(files) == 0 {
+		t.Fatalf("no file flink*.jsonl, siddhi*.jsonl or one with .gz in %s", dir)
 	}
 	decisions, err := ReadDecisions(decisionsFile)
 	if err != nil {
