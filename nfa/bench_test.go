@@ -170,3 +170,28 @@ func BenchmarkSnapshot(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkSliding is one key with many open starts, of which each event opens one and lets one expire.
+func BenchmarkSliding(b *testing.B) {
+	for _, starts := range []int{100, 10_000} {
+		b.Run(fmt.Sprint(starts), func(b *testing.B) {
+			s := sequence(b, "a >>b")
+			s.Within = cep.Duration(starts)
+			m := NewMachine(s.compile(b), nil)
+			ev := &cep.Event{Values: []cep.Value{cep.String("a")}, Position: cep.Position{Partition: &cep.Partition{}}}
+			key := []byte("k")
+			i := uint64(0)
+			event := func() {
+				i++
+				ev.Seq, ev.Time = i, cep.Time(i)
+				m.Event(key, ev, all)
+			}
+			for range 2 * starts {
+				event()
+			}
+			for b.Loop() {
+				event()
+			}
+		})
+	}
+}

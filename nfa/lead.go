@@ -122,6 +122,9 @@ func (m *Machine) lead(s *start) {
 	for i := range runs {
 		m.program.deadlines(&runs[i], func(gap int, from cep.Time) { m.scheduleLate(gap, s, from) })
 	}
+	if !s.waits() {
+		m.closing++
+	}
 	m.runs.forget()
 }
 

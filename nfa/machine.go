@@ -57,7 +57,7 @@ type Machine struct {
 	done      []completion
 	expired   []expiry
 	ended     []*start
-	changed   bool // the key's starts are not what they were before the moment
+	closing   int // how many starts of the key are no longer open: at least all, some may be counted twice
 	dues      []due
 	looked    cep.Event // the event that a condition looks back at
 	tally     []int32
@@ -398,7 +398,7 @@ func (m *Machine) expire(s *start, d cep.Time) {
 			return
 		case p.end == 0:
 			s.state &^= startParked
-			m.changed = true
+			m.closing++
 			return
 		}
 		m.lead(s) // absences may hold beyond the window
@@ -430,7 +430,9 @@ func (m *Machine) expire(s *start, d cep.Time) {
 	}
 	if w < len(runs) {
 		s.setRuns(w, nil)
-		m.changed = m.changed || w == 0
+		if w == 0 {
+			m.closing++
+		}
 	}
 	if p.repeats {
 		m.merge(s)

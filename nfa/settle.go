@@ -10,7 +10,7 @@ import (
 // settle ends a moment of a key: everything that happened in it has happened, and matches are let out (S5.3 to S5.5) after
 // the timeouts (S5.7).
 func (m *Machine) settle(at cep.Moment) {
-	if !m.changed && len(m.done) == 0 {
+	if m.closing == 0 && len(m.done) == 0 {
 		m.expired = m.expired[:0] // of starts that go on another way: only what expires last counts
 		return
 	}
@@ -38,11 +38,10 @@ func (m *Machine) settle(at cep.Moment) {
 	m.runs.forget()
 	clear(m.done)
 	clear(m.expired)
-	m.done, m.expired, m.changed = m.done[:0], m.expired[:0], false
+	m.done, m.expired = m.done[:0], m.expired[:0]
 	if m.program.led && m.program.end != 0 {
 		for s := m.runs.oldest; s != nil && s.state&startParked != 0; s = m.runs.oldest {
 			m.lead(s) // time alone may complete it
-			m.changed = !s.waits()
 			m.sweep(at)
 		}
 	}
@@ -67,7 +66,9 @@ func (m *Machine) finish(c *completion) {
 	}
 	if w < len(runs) {
 		c.start.setRuns(w, nil)
-		m.changed = m.changed || w == 0
+		if w == 0 {
+			m.closing++
+		}
 	}
 }
 
@@ -81,7 +82,7 @@ func (m *Machine) choose(at cep.Moment) {
 		m.emit(c, at)
 		if m.program.pattern.After == SkipToNext {
 			c.start.state |= startPruned
-			m.changed = true
+			m.closing++
 			continue
 		}
 		gone = max(gone, m.prune(c))
@@ -167,38 +168,39 @@ func (m *Machine) prune(c completion) uint64 {
 func (m *Machine) pruneTo(seq uint64) uint64 {
 	for s := m.runs.oldest; s != nil && s.first.seq <= seq; s = s.next {
 		s.state |= startPruned
-		m.changed = true
+		m.closing++
 	}
 	return seq
 }
 
-// sweep unlinks the starts that are no longer open and lets their timeouts out.
+// sweep unlinks the starts that are no longer open and lets their timeouts out. It looks no further than the last of them:
+// mostly they are the oldest.
 func (m *Machine) sweep(at cep.Moment) {
-	if !m.changed {
-		return
-	}
-	m.changed = false
 	r := m.runs
 	var last *start
-	for s := r.oldest; s != nil; {
+	for s := r.oldest; s != nil && m.closing > 0; {
 		if s.state&(startParked|startPruned) == startParked {
-			return // and so are all behind it: they end from the front only
+			break // and so are all behind it: they end from the front only
 		}
 		next := s.next
 		if s.waits() && s.state&startPruned == 0 {
-			last = s
-		} else {
-			if last == nil {
-				r.oldest = next
-			} else {
-				last.next = next
-			}
-			m.end(s, at)
+			last, s = s, next
+			continue
 		}
+		if last == nil {
+			r.oldest = next
+		} else {
+			last.next = next
+		}
+		if next == nil {
+			r.tail = last
+		}
+		m.closing--
+		m.end(s, at)
 		s = next
 	}
-	r.tail = last
-	if last == nil {
+	m.closing = 0
+	if r.oldest == nil {
 		r.hears = 0
 	}
 }

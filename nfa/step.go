@@ -133,7 +133,9 @@ func (m *Machine) offerTo(s *start) uint64 {
 			hears |= p.hears(&m.fresh[i])
 		}
 		s.setRuns(w, m.fresh)
-		m.changed = m.changed || !s.waits()
+		if !s.waits() {
+			m.closing++
+		}
 		if p.pruning && len(m.fresh) > 0 {
 			m.dominate(s)
 		}
@@ -589,7 +591,7 @@ func (m *Machine) keepStart(s *start) {
 // drop takes an open start off, at a limit. It does not see the present event.
 func (m *Machine) drop(s *start) {
 	s.state |= startPruned
-	m.changed = true
+	m.closing++
 }
 
 // keepNewest leaves one start for each number of steps taken (S5.6): the one that got there with the present event.
