@@ -75,6 +75,9 @@ type RuleSummary struct {
 	// Refused is the number of starts beyond `starts_per_key`, TooLong that of candidates beyond `events_per_match`.
 	Refused uint64 `json:"refused"`
 	TooLong uint64 `json:"too_long"`
+	// Skips is the number of matches of a row pattern after which it went on at the next event, because the step that
+	// after_match names took nothing or only the first event (S6.3).
+	Skips uint64 `json:"skips,omitempty"`
 	// Errors is the number of evaluation errors, LastError one of them.
 	Errors    uint64 `json:"errors"`
 	LastError string `json:"last_error,omitempty"`
@@ -116,7 +119,7 @@ func (r *running) summary(k *clock) RuleSummary {
 		Draining: r.starts() - r.machine.OpenStarts(),
 		Matched:  run.Matched, Timeouts: run.Timeouts, Alerts: out.Alerts, Suppressed: out.Suppressed,
 		Counted: out.Counted, OpenAlerts: r.maker.Open(),
-		Refused: run.Refused, TooLong: run.TooLong,
+		Refused: run.Refused, TooLong: run.TooLong, Skips: run.Skips,
 		Errors: in.Errors + run.Errors + out.Errors,
 	}
 	for _, st := range k.streams {
