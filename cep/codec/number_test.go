@@ -24,7 +24,7 @@ func TestNumbers(t *testing.T) {
 		if err != nil {
 			return
 		}
-		want := cep.Value{}
+		var want cep.Value
 		if i, err := strconv.ParseInt(text, 10, 64); err == nil {
 			want = cep.Int(i)
 		} else {
