@@ -3,7 +3,6 @@ package spectest
 import (
 	"iter"
 	"math"
-	"slices"
 
 	"github.com/cepd/cepd/cep"
 	"github.com/cepd/cepd/nfa"
@@ -70,7 +69,7 @@ func drawShape(draw source) *shape {
 		s.limits.StartsPerKey = 1 + draw(3)
 		s.limits.DropOldest = draw.oneIn(3)
 	}
-	if draw.oneIn(8) && !slices.ContainsFunc(s.elements, func(e shapeElement) bool { return e.kind != nfa.KindLeaf }) {
+	if draw.oneIn(8) {
 		s.limits.EventsPerMatch = 1 + draw(4)
 	}
 	if draw.oneIn(6) {
