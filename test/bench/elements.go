@@ -200,7 +200,7 @@ func (e *element) run(n, events int, seconds float64) (c cost, ok bool, err erro
 	}
 	core.Release()
 	c.nanoseconds = (cpuSeconds() - began) * 1e9 / float64(i-start)
-	c.state = (heapMB() - before) * 1e6
+	c.state = max(0, (heapMB()-before)*1e6)
 	for _, s := range core.Summary().Rules {
 		c.open += s.Open
 		if s.Disabled != "" {
