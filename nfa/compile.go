@@ -84,11 +84,6 @@ func (c *compiler) compile() error {
 			continue
 		}
 		c.taking |= e.bit
-		for _, x := range e.exits {
-			if c.code[x.pc].op == opDone {
-				c.final |= e.bit
-			}
-		}
 	}
 	c.logging = c.taking | c.end
 	c.led = c.leads()
@@ -447,6 +442,9 @@ func (c *compiler) follow() {
 		c.lastMember = true
 		_, goesOn := c.reach(place{pc: pc + 1}, 0, opTake, map[place]uint64{})
 		c.lastMember = false
+		if ends {
+			c.final |= in.element.bit
+		}
 		c.openEnd = c.openEnd || ends && (goesOn || in.element.Max != in.element.Min)
 		if c.flat {
 			c.walk(pc+1, registers{}, func(pc int, r *registers) {

@@ -23,14 +23,14 @@ import "slices"
 
 // prunable says whether rule 1 and 3 hold for runs that wait for the first event of the take at pc.
 func (p *Program) prunable(pc int) bool {
-	if !p.flat || p.pattern.After != SkipPastLast && p.pattern.After != SkipToNext || p.pattern.Newest || p.without != 0 {
+	if !p.linear() || p.pattern.After != SkipPastLast && p.pattern.After != SkipToNext || p.pattern.Newest || p.without != 0 {
 		return false
 	}
 	fixed, relaxed := true, true
 	at := p.code[pc].element.index
 	for i := at; i < len(p.elements); i++ {
 		e := &p.elements[i]
-		if e.looksAround() {
+		if e.looksAround() || e.Distinct != nil {
 			return false
 		}
 		fixed = fixed && (e.Absent || e.Min == e.Max && (!e.Optional || i == at))

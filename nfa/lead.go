@@ -33,11 +33,12 @@ type logged struct {
 
 // leads says whether the program is led.
 func (p *Program) leads() bool {
-	if !p.flat || p.pattern.After != SkipPastLast || p.pattern.Timeouts || p.pattern.Newest || p.without|p.lead|p.constant != 0 ||
+	if !p.linear() || p.pattern.After != SkipPastLast || p.pattern.Timeouts || p.pattern.Newest || p.without|p.lead|p.constant != 0 ||
 		len(p.entries) != 1 || p.code[0].op != opTake {
 		return false
 	}
 	if p.end != 0 {
+		p.atOnce = true // time alone may complete the next
 		return p.collects()
 	}
 	if p.least[0] < 2 { // a start that completes at once
@@ -52,9 +53,31 @@ func (p *Program) leads() bool {
 		if e.role != takes || e.looksAround() || i > 0 && e.Link != Relaxed || e.Loop != Relaxed || e.Within > 0 || e.LoopWithin > 0 {
 			return false
 		}
+		if e.Distinct != nil {
+			// The limit of events may end such a loop, and the start with it, before it may be left. A younger start has
+			// fewer events by at least as many as it has fewer values, so it is not the first to end; but an older one
+			// that waits for another element would outlive it.
+			if len(p.elements) > 1 {
+				return false
+			}
+			p.atOnce = true
+		}
 		loops = loops || e.Max != 1
 	}
 	return loops
+}
+
+// linear says whether a program is flat but for loops that count values.
+func (p *Program) linear() bool {
+	if len(p.wholes)+len(p.bars) > 0 {
+		return false
+	}
+	for i := range p.elements {
+		if e := &p.elements[i]; e.Until != nil || e.Having != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // collects says whether the program is an open loop with an absence that holds for a time behind it.
@@ -64,7 +87,7 @@ func (p *Program) collects() bool {
 	}
 	loop, absent := &p.elements[0], &p.elements[1]
 	limit := p.pattern.Limits.EventsPerMatch
-	return loop.Max < 0 && loop.Loop == Relaxed && loop.Within == 0 && loop.LoopWithin == 0 && !loop.looksAround() &&
+	return loop.Max < 0 && loop.Distinct == nil && loop.Loop == Relaxed && loop.Within == 0 && loop.LoopWithin == 0 && !loop.looksAround() &&
 		absent.role == absentLater && absent.Link == Relaxed && absent.For > 0 && !absent.looksAround() &&
 		(limit <= 0 || p.least[0] <= limit)
 }
@@ -75,7 +98,7 @@ func (m *Machine) follow() {
 	for s != nil && s.state&startPruned != 0 {
 		s = s.next
 	}
-	if s != nil && s.state&startParked != 0 && (m.heard&m.program.final != 0 || m.program.end != 0) {
+	if s != nil && s.state&startParked != 0 && (m.heard&m.program.final != 0 || m.program.atOnce) {
 		m.lead(s)
 	}
 }
@@ -160,7 +183,7 @@ func (m *Machine) write() {
 
 // logs says whether the log keeps something of an event for an element: the first one's stands in the node.
 func (p *Program) logs(e *element, heard uint64) bool {
-	return heard&p.taking&e.bit != 0 && e != p.code[p.entries[0].pc].element && (len(p.layouts[e.Name].slots) > 0 || p.pattern.KeepRaw)
+	return heard&p.taking&e.bit != 0 && e != p.code[p.entries[0].pc].element && (len(p.layouts[e.Name].slots) > 0 || p.layouts[e.Name].value != nil || p.pattern.KeepRaw)
 }
 
 // forget drops what no parked start needs of the log.

@@ -20,7 +20,7 @@ func plainly(p *Program) *Program {
 // TestLedIsFollowed holds led programs, and those in which runs dominate others, to the same program without either:
 // what comes out, and what is open, is the same after every input. 1,000 cases: 3 s.
 func TestLedIsFollowed(t *testing.T) {
-	led, quiet, pruning, matches := 0, 0, 0, 0
+	led, quiet, distinct, pruning, matches := 0, 0, 0, 0, 0
 	check := func(t *rapid.T) {
 		d := &drawn{T: t, pattern: Pattern{Rule: "led"}}
 		b := &d.pattern
@@ -36,6 +36,9 @@ func TestLedIsFollowed(t *testing.T) {
 			if quietly || d.one(2, "loop") {
 				e.Min = rapid.IntRange(1, 3).Draw(t, "min")
 				e.Max = rapid.SampledFrom([]int{-1, -1, e.Min, e.Min + 2}).Draw(t, "max")
+			}
+			if e.Max != 1 && d.one(2, "distinct") {
+				e.Distinct = value()
 			}
 			if !relaxed {
 				e.Link, e.Loop = d.link(), d.link()
@@ -68,6 +71,9 @@ func TestLedIsFollowed(t *testing.T) {
 			if p.end != 0 {
 				quiet++
 			}
+			if b.Elements[0].Distinct != nil {
+				distinct++
+			}
 		}
 		if p.pruning {
 			pruning++
@@ -81,9 +87,11 @@ func TestLedIsFollowed(t *testing.T) {
 		}
 	}
 	rapid.Check(t, check)
-	rapid.Check(t, check) // most are skipped
-	if led == 0 || quiet == 0 || pruning == 0 || matches == 0 {
-		t.Errorf("%d led programs, %d that wait for quiet, %d pruning, %d matches", led, quiet, pruning, matches)
+	rapid.Check(t, check) // most are plain
+	rapid.Check(t, check)
+	rapid.Check(t, check)
+	if led == 0 || quiet == 0 || distinct == 0 || pruning == 0 || matches == 0 {
+		t.Errorf("%d led programs, %d that wait for quiet, %d that count values, %d pruning, %d matches", led, quiet, distinct, pruning, matches)
 	}
 }
 

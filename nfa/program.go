@@ -45,6 +45,7 @@ type Program struct {
 	openEnd      bool
 	least        []int // by pc: the events that a run which comes there still takes at least
 	most         int   // no run lacks more events than that
+	atOnce       bool  // in a led program: where the oldest start ends the next one leads at once
 	led          bool  // see lead.go
 	// taking has the bits of all elements that take events, final those of the ones behind which the rule may be complete.
 	taking, final uint64

@@ -39,9 +39,9 @@ func (m *Machine) settle(at cep.Moment) {
 	clear(m.done)
 	clear(m.expired)
 	m.done, m.expired = m.done[:0], m.expired[:0]
-	if m.program.led && m.program.end != 0 {
+	if m.program.led && m.program.atOnce {
 		for s := m.runs.oldest; s != nil && s.state&startParked != 0; s = m.runs.oldest {
-			m.lead(s) // time alone may complete it
+			m.lead(s)
 			m.sweep(at)
 		}
 	}

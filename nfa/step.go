@@ -470,7 +470,7 @@ func (m *Machine) node(up *node, e *element) *node {
 	if m.kept>>e.Name&1 == 0 {
 		m.kept |= 1 << e.Name
 		var value cep.Value
-		if e.Distinct != nil {
+		if e.Distinct != nil && m.heard&e.bit != 0 {
 			value = m.values[e.Name]
 		}
 		m.keeps[e.Name] = keep(&p.layouts[e.Name], m.event, p.pattern.KeepRaw, value)
