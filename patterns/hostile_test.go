@@ -27,10 +27,10 @@ func repeat(n int, format string) string {
 }
 
 // Files that are made to be slow are refused, or read, in a moment: each takes some 100 ms at most on an idle machine, half
-// of it in the YAML library. The limit leaves room for a busy machine; what is quadratic in a file of this size takes
-// longer still.
+// of it in the YAML library, and the times are logged. What fails here is what is quadratic in a file of this size: that
+// takes minutes, on any machine.
 func TestHostileFiles(t *testing.T) {
-	const limit = 5 * time.Second
+	const limit = time.Minute
 	rule := "version: 1\nrules:\n- {id: r, from: s"
 	for name, text := range map[string]string{
 		"unknown keys":         rule + repeat(50_000, ", wherf%d: x") + "}\n",

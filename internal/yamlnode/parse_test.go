@@ -8,8 +8,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/cepd/cepd/internal/invariant"
 )
 
 func ExampleParse() {
@@ -209,12 +207,9 @@ var bombs = map[string]string{
 	}(),
 }
 
-// 100 ms is the promise; a machine that is busy with other tests, or checks for races, is given more.
+// 100 ms is the promise, and the times are logged. What fails here is a bomb that goes off: it would take hours.
 func TestBombs(t *testing.T) {
-	limit := time.Second
-	if invariant.Enabled {
-		limit *= 10
-	}
+	const limit = time.Minute
 	for name, bomb := range bombs {
 		start := time.Now()
 		_, problems := Parse("bomb.yaml", []byte(bomb))

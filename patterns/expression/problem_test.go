@@ -311,11 +311,11 @@ func TestBombs(t *testing.T) {
 		`len(reduce(1..1000, [#acc, #acc], 1)) > 5`, `reduce(1..1000, {"a": #acc, "b": #acc}, 1) == 5`, strings.Repeat("let a = [a, a, a]; ", 90) + "toJSON(a) == b",
 		strings.Repeat("let a = concat([a], [a], [a]); ", 90) + "a == b", `toJSON(reduce(1..60, map([#acc, #acc], #), 1)) == "x"`, `reduce(1..40, [#acc, #acc], 1) == reduce(1..40, [#acc, #acc], 1)`, `reduce(1..1000, toJSON([#acc, #acc]), "x") == "x"`,
 	} {
-		start := time.Now() //nolint:forbidigo // the test is about the time that passes
+		start := time.Now() // a bomb that goes off takes hours: what fails is that, not a slow machine
 		if x, _ := Compile(text, w.place); x != nil {
 			_, _ = x.Test(w.set())
 		}
-		if d := time.Since(start); d > 5*time.Second {
+		if d := time.Since(start); d > time.Minute {
 			t.Errorf("%.60s: took %v", text, d)
 		}
 	}
