@@ -78,7 +78,7 @@ func (p *Program) barsHear(bars uint64) uint64 {
 	var h uint64
 	for ; bars != 0; bars &= bars - 1 {
 		b := &p.bars[bits.TrailingZeros64(bars)]
-		h |= b.element.bit | b.element.until
+		h |= b.element.bit | b.element.untils
 		if b.link == Strict {
 			h |= alwaysHeard
 		}
@@ -271,7 +271,7 @@ func (m *Machine) passBars(t *run, isNext bool) bool {
 			continue
 		}
 		fits := m.fits(b.element, t.node)
-		if b.element.until&m.heard != 0 && m.breaks(b.element.until, t.node) != 0 {
+		if b.element.untils&m.heard != 0 && m.breaks(b.element.untils, t.node) != 0 {
 			if !b.out || fits && b.link != Any {
 				gone |= bit // the loop is over
 			}
@@ -502,9 +502,10 @@ func (m *Machine) entersBy(x *exit) bool {
 	if !m.allows(&t, e) || e.untils&m.heard != 0 && m.breaks(e.untils, nil) != 0 {
 		return false
 	}
-	// Where a greedy loop is left out, what it could take is no start.
+	// Where a greedy loop is left out, what it could take is no start; an event that an until keeps from it is one.
 	for bars := x.frame.barred(); bars != 0; bars &= bars - 1 {
-		if m.fits(m.program.bars[bits.TrailingZeros64(bars)].element, nil) {
+		b := m.program.bars[bits.TrailingZeros64(bars)].element
+		if m.fits(b, nil) && (b.untils&m.heard == 0 || m.breaks(b.untils, nil) == 0) {
 			return false
 		}
 	}

@@ -145,7 +145,7 @@ func (s *shape) drawLeaf(draw source) shapeElement {
 		}
 	}
 	if e.optional || e.max != 1 {
-		e.greedy = draw.oneIn(4) && e.until == 0
+		e.greedy = draw.oneIn(4)
 	}
 	e.within = draw.among(0, 0, 1, 3)
 	e.loopGap = draw.among(e.within, 0, 2)
@@ -191,13 +191,6 @@ func (s *shape) drawComposite(draw source, depth int) shapeElement {
 	e.parts = [][]shapeElement{s.drawElements(draw, 1+draw(3), depth+1)}
 	if e.kind == nfa.KindAnyOf {
 		e.parts = append(e.parts, s.drawElements(draw, 1+draw(2), depth+1))
-	}
-	if e.until != 0 {
-		for _, p := range e.parts {
-			for _, leaf := range leavesOf(nil, p) {
-				leaf.greedy = false
-			}
-		}
 	}
 	return e
 }
