@@ -35,6 +35,9 @@ type Counters struct {
 	// Refused is the number of starts that [Limits.StartsPerKey] refused, TooLong that of candidates that
 	// [Limits.EventsPerMatch] ended: they would have had to take more events.
 	Refused, TooLong uint64
+	// Braked is the number of events that could have begun something, or of new keys' events, that a brake kept from being
+	// looked at: [Limits.KeysMax], [Limits.StateBytes]. Snapshots do not carry it: it speaks of this process.
+	Braked uint64
 	// Skips is the number of matches of a row pattern after which the next start was the next event, because the step that
 	// after_match names took nothing or only the match's first event (S6.3).
 	Skips uint64

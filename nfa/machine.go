@@ -33,6 +33,7 @@ type Machine struct {
 	handed   []cep.Match // what the last call of Matches returned
 	furthest *furthest   // nil: nobody asks
 	rows     *rowMachine // of a row pattern, which runs in its own way
+	brake    *brake      // nil: the rule has none
 	draining bool
 
 	// What follows is scratch space of one event, or of one moment of one key.
@@ -100,6 +101,7 @@ func NewMachine(p *Program, memo *Memo) *Machine {
 		}
 		m.memo, m.ownMemo = NewMemo(ids), true
 	}
+	m.brake = newBrake(&p.pattern)
 	if p.rows != nil {
 		m.rows = newRowMachine(m)
 	}
@@ -190,6 +192,10 @@ func (m *Machine) Event(key []byte, ev *cep.Event, mask uint64) {
 				return // by far the most common way through here: it must not allocate
 			}
 		}
+		if m.brake.crowded(key) {
+			m.counters.Braked++
+			return
+		}
 		r = m.newRuns(string(key), hash)
 	}
 	m.runs, m.isNext = r, r.last
@@ -205,7 +211,7 @@ func (m *Machine) Event(key []byte, ev *cep.Event, mask uint64) {
 		clear(m.cons)
 	}
 	room := p.pattern.Limits.StartsPerKey <= 0 || int(r.count) < p.pattern.Limits.StartsPerKey
-	if !room && p.pattern.Limits.DropOldest && m.heard&entry != 0 && m.begins() {
+	if !room && p.pattern.Limits.DropOldest && m.heard&entry != 0 && !m.brake.heavy(key) && m.begins() {
 		m.counters.Refused++
 		m.drop(r.oldest)
 		room = true
@@ -217,7 +223,13 @@ func (m *Machine) Event(key []byte, ev *cep.Event, mask uint64) {
 		m.offer()
 	}
 	if m.heard&entry != 0 {
-		m.begin(room)
+		if m.brake.heavy(key) {
+			if m.begins() {
+				m.counters.Braked++
+			}
+		} else {
+			m.begin(room)
+		}
 	}
 	if p.led {
 		m.write()
@@ -242,7 +254,11 @@ func (m *Machine) leave(fresh bool) {
 			invariant.Check(false, "rule %s, key %q: %v", m.program.pattern.Rule, r.key, err)
 		}
 	}
-	switch empty := r.empty(); {
+	empty := r.empty()
+	if m.brake != nil {
+		m.brake.settle(r.key, !fresh, !empty, int(r.count), r.weigh)
+	}
+	switch {
 	case fresh && !empty:
 		m.keys.insert(r)
 	case empty:

@@ -136,12 +136,15 @@ type Name struct {
 	Keep []int
 }
 
-// Limits bound what one key and one match may hold (S5.8). 0 is no limit.
+// Limits bound what one key, one match and all keys of a rule may hold (S5.8). 0 is no limit.
 type Limits struct {
 	StartsPerKey   int
 	EventsPerMatch int
 	// DropOldest: at the limit the earliest start goes instead of the new one.
 	DropOldest bool
+	// KeysMax and StateBytes are brakes, see brake.go: no new key, and no new start, where a slot is full.
+	KeysMax    int
+	StateBytes int64
 }
 
 // Without is a condition on events that may not happen anywhere in a match (S4.5).

@@ -83,6 +83,9 @@ func (r *restorer) body(intern func(stream, partition string) *cep.Partition) {
 			return
 		}
 		m.keys.insert(runs)
+		if m.brake != nil {
+			m.brake.settle(runs.key, false, true, 0, runs.weigh)
+		}
 		m.open += int(runs.count)
 	}
 	for kind, list := range r.remembered {

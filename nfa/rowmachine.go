@@ -52,7 +52,8 @@ type rowKey struct {
 	begun  bool // the present start has taken its first event
 	// due is when the present start's window ends, or the key may be forgotten; cep.AfterAll: never.
 	due   cep.Time
-	place int // among the dues, -1: it is not there
+	place int  // among the dues, -1: it is not there
+	fresh bool // no event of it has been settled
 }
 
 // rowEvent is an event of a key's stream with what the rule reads of it.
@@ -75,8 +76,12 @@ func (r *rowMachine) look(key []byte, ev *cep.Event, mask uint64) {
 	if r.m.draining && (k == nil || len(k.events) == 0) {
 		return
 	}
+	if k == nil && r.m.brake.crowded(key) || (k == nil || len(k.events) == 0) && r.m.brake.heavy(key) {
+		r.m.counters.Braked++
+		return
+	}
 	if k == nil {
-		k = &rowKey{key: string(key), due: cep.AfterAll, place: -1}
+		k = &rowKey{key: string(key), due: cep.AfterAll, place: -1, fresh: true}
 		r.keys[k.key] = k
 	}
 	fresh := seen(ev, keep(&r.p.layout, ev, r.m.program.pattern.KeepRaw, cep.Value{}))
@@ -338,7 +343,11 @@ func (r *rowMachine) leave() {
 	default:
 		delete(r.keys, k.key)
 	}
-	k.due = due
+	if b := r.m.brake; b != nil {
+		_, is := r.keys[k.key]
+		b.settle(k.key, !k.fresh, is, 1, k.weigh)
+	}
+	k.due, k.fresh = due, false
 	switch {
 	case due == cep.AfterAll && k.place >= 0:
 		heap.Remove(&r.dues, k.place)

@@ -136,6 +136,9 @@ func (r *rowMachine) restore(from *restorer, k *rowKey) {
 		return
 	}
 	r.keys[k.key] = k
+	if r.m.brake != nil {
+		r.m.brake.settle(k.key, false, true, 0, k.weigh)
+	}
 	r.key, r.moment = k, cep.Moment{Time: r.m.now}
 	for i := range k.events {
 		r.offer(i)
