@@ -2,8 +2,10 @@ package patterns
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/cepd/cepd/cep"
 	"github.com/cepd/cepd/nfa"
@@ -153,6 +155,8 @@ func (c *ruleChecker) options() {
 	r.Limits.DropOldest = c.word(c.all.onLimit, "on_limit", "refuse", "refuse", "drop_oldest") == "drop_oldest"
 	r.Newest = c.word(c.all.keep, "keep", "all", "all", "newest") == "newest"
 	r.Limits.EventsPerMatch = int(c.number(c.all.eventsPerMatch, "events_per_match", defaultEvents, 1))
+	r.Limits.KeysMax = int(c.number(c.all.keysMax, "keys_max", 0, keysMaxLeast))
+	r.Limits.StateBytes = c.size(c.all.stateBytes, "state_bytes", stateBytesLeast)
 	r.After = nfa.SkipPastLast
 	if after := c.all.after; after != nil {
 		c.after(after)
@@ -166,6 +170,9 @@ func (c *ruleChecker) options() {
 const (
 	defaultStarts = 10_000
 	defaultEvents = 10_000
+	// The brakes are spread over 256 slots (nfa): less than a key, or some starts, a slot would brake at random.
+	keysMaxLeast    = 256
+	stateBytesLeast = 1 << 20
 )
 
 func (c *ruleChecker) after(after *afterSyntax) {
@@ -264,6 +271,29 @@ func (c *ruleChecker) number(t *text, key string, otherwise, least int64) int64 
 		return n
 	}
 	return otherwise
+}
+
+// size checks a number of bytes, which may have a unit; 0 where there is none.
+func (c *ruleChecker) size(t *text, key string, least int64) int64 {
+	if t == nil {
+		return 0
+	}
+	digits := strings.TrimRight(t.value, "BKMGTikmgt ")
+	unit, known := sizeUnits[strings.TrimSpace(t.value[len(digits):])]
+	n, err := strconv.ParseInt(digits, 10, 64)
+	switch {
+	case err != nil || !known:
+		c.fail(t, codeNumber, "write 64MiB, or a number of bytes", "%q is a size, not %q", key, t.value)
+	case n > math.MaxInt64/unit || n*unit < least:
+		c.fail(t, codeNumber, "", "%q is at least %d bytes, not %s", key, least, t.value)
+	default:
+		return n * unit
+	}
+	return 0
+}
+
+var sizeUnits = map[string]int64{
+	"": 1, "B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
 }
 
 // duration checks a duration; 0 where there is none. zero says that 0 may be written.

@@ -19,7 +19,7 @@ const (
 	codeNull         = "CEP0109"
 	codeShape        = "CEP0110"
 	codeMissing      = "CEP0111"
-	codeLater        = "CEP0112"
+	codeTooMuch      = "CEP0112"
 	codeVersion      = "CEP0113"
 	codeEncoding     = "CEP0114"
 	codeDuration     = "CEP0115"
@@ -135,7 +135,7 @@ var fileCodes = []Code{
 	{codeNull, "A key has no value.", "Leave the key out where nothing is meant: an empty `where` would let every event pass.", false},
 	{codeShape, "A value has the wrong shape.", "A list where a text is expected, a text where a map is expected, and so on.", false},
 	{codeMissing, "A required key is missing.", "", false},
-	{codeLater, "Part of the language that this version does not know yet.", "", false},
+	{codeTooMuch, "The rule is more than cepd can run.", "A row pattern is written out for the machine: repetitions inside of repetitions multiply.", false},
 	{codeVersion, "The file is of another version of the language.", "", false},
 	{codeEncoding, "The file is not clean UTF-8.", "", false},
 	{codeDuration, "Not a duration.", "Durations are whole numbers with `ms`, `s`, `m`, `h`, `d` or `w`, also combined: `1h30m`. Most of them must be longer than 0.", false},

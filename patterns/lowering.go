@@ -1,6 +1,7 @@
 package patterns
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -45,7 +46,7 @@ func (c *ruleChecker) lower() {
 	p.PrevSlots = slices.Compact(p.PrevSlots)
 	program, err := nfa.Compile(p)
 	if err != nil {
-		c.fail(c.own.id, codeLater, "", "not supported by this version yet: %v", err)
+		c.fail(c.own.id, codeTooMuch, "", "the rule is more than cepd can run: %v", errors.Unwrap(err))
 		return
 	}
 	r.Program = program

@@ -32,8 +32,9 @@ func filled(rule, other *ruleSyntax) *ruleSyntax {
 			*l = *lists[i]
 		}
 	}
-	if all.startsPerKey == nil && all.eventsPerMatch == nil && all.onLimit == nil {
+	if all.startsPerKey == nil && all.eventsPerMatch == nil && all.onLimit == nil && all.keysMax == nil && all.stateBytes == nil {
 		all.startsPerKey, all.eventsPerMatch, all.onLimit = other.startsPerKey, other.eventsPerMatch, other.onLimit
+		all.keysMax, all.stateBytes = other.keysMax, other.stateBytes
 	}
 	if all.by == nil {
 		all.by = other.by

@@ -39,8 +39,9 @@ func (r *Rule) String() string {
 		when(r.After == nfa.SkipToFirst || r.After == nfa.SkipToLast, " "+r.Names[r.Target]),
 		either(r.Ordered, "ordered", "eager"), either(r.Timeouts, "emit", "drop"), either(r.DropOnChange, "drop", "drain"),
 		either(r.Within > 0, cep.FormatDuration(r.Within), "unbounded"))
-	p.line("limits %d starts a key%s, %d events a match%s", r.Limits.StartsPerKey, when(r.Limits.DropOldest, " (the oldest goes)"),
-		r.Limits.EventsPerMatch, when(r.Newest, ", keep newest"))
+	p.line("limits %d starts a key%s, %d events a match%s%s%s", r.Limits.StartsPerKey, when(r.Limits.DropOldest, " (the oldest goes)"),
+		r.Limits.EventsPerMatch, when(r.Limits.KeysMax > 0, fmt.Sprintf(", %d keys", r.Limits.KeysMax)),
+		when(r.Limits.StateBytes > 0, fmt.Sprintf(", %d bytes", r.Limits.StateBytes)), when(r.Newest, ", keep newest"))
 	p.alert()
 	for _, t := range r.Tests {
 		p.line("test %q, lateness %s, %d steps", t.Name, cep.FormatDuration(t.Lateness), len(t.Steps))

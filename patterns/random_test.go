@@ -32,7 +32,7 @@ func TestRandomRules(t *testing.T) {
 			t.Fatalf("set %v with %s", set, diagnostics.Error())
 		}
 		for _, d := range diagnostics {
-			if d.Code == codeLater || d.Code == codeSyntax {
+			if d.Code == codeTooMuch || d.Code == codeSyntax {
 				t.Fatalf("%s\n%s", g, diagnostics.Error())
 			}
 		}

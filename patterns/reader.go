@@ -2,6 +2,7 @@ package patterns
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -37,23 +38,15 @@ func (r *reader) at(n *yamlnode.Node, code, hint, format string, args ...any) {
 // keys says what a mapping may hold: for each key how its value is read.
 type keys map[string]func(key, value *yamlnode.Node)
 
-// names returns the keys that exist and those of later versions, for hints.
-func (k keys) names(later []string) []string {
-	names := slices.Clone(later)
-	for name := range k {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+// names returns the keys that exist, for hints.
+func (k keys) names() []string { return slices.Sorted(maps.Keys(k)) }
 
 // given are the keys that a mapping has, whatever is wrong with their values, and those that were most likely meant; nil
 // where there is no mapping.
 type given map[string]bool
 
-// mapping reads the keys of a mapping in written order. Keys in later are those of the language that this version does
-// not know yet.
-func (r *reader) mapping(n *yamlnode.Node, what string, known keys, later ...string) given {
+// mapping reads the keys of a mapping in written order.
+func (r *reader) mapping(n *yamlnode.Node, what string, known keys) given {
 	if n.Kind != yamlnode.Map {
 		r.wrongKind(n, what, "a map of keys and values")
 		return nil
@@ -84,12 +77,10 @@ func (r *reader) mapping(n *yamlnode.Node, what string, known keys, later ...str
 		seen[k.Value] = true
 		read, ok := known[k.Value]
 		switch {
-		case slices.Contains(later, k.Value):
-			r.at(k, codeLater, "", "not supported by this version yet: %q in %s", k.Value, what)
 		case !ok:
 			near := ""
 			if !r.mute(r.file.Name, k.Line) {
-				near = expression.Nearest(k.Value, known.names(later))
+				near = expression.Nearest(k.Value, known.names())
 			}
 			if read, ok := known[near]; ok && !r.refused[v] && !yamlnode.IsNull(v) {
 				meant = append(meant, func() {

@@ -2,9 +2,6 @@ package patterns
 
 import "github.com/cepd/cepd/internal/yamlnode"
 
-// laterLimits are words of the language that a later version brings.
-var laterLimits = []string{"keys_max", "state_bytes"}
-
 // ruleKeys reads a rule, or the defaults of a document.
 func (r *reader) ruleKeys(n *yamlnode.Node, what string, doc *document) *ruleSyntax {
 	rule := &ruleSyntax{Pos: r.pos(n), document: doc}
@@ -141,7 +138,9 @@ func (r *reader) limits(n *yamlnode.Node, rule *ruleSyntax) {
 		"starts_per_key":   r.into(&rule.startsPerKey),
 		"events_per_match": r.into(&rule.eventsPerMatch),
 		"on_limit":         r.into(&rule.onLimit),
-	}, laterLimits...)
+		"keys_max":         r.into(&rule.keysMax),
+		"state_bytes":      r.into(&rule.stateBytes),
+	})
 }
 
 func (r *reader) alert(n *yamlnode.Node) *alertSyntax {

@@ -71,6 +71,7 @@ type ruleSyntax struct {
 	keep, mode, onLimit                 *text
 	keys                                *keysSyntax
 	startsPerKey, eventsPerMatch        *text
+	keysMax, stateBytes                 *text
 	alert                               *alertSyntax
 	tests                               []*testSyntax
 	contiguity, loop                    *text // defaults only

@@ -101,6 +101,8 @@ func (p *treePrinter) rule(r *ruleSyntax) {
 	}
 	p.text("starts_per_key", r.startsPerKey)
 	p.text("events_per_match", r.eventsPerMatch)
+	p.text("keys_max", r.keysMax)
+	p.text("state_bytes", r.stateBytes)
 	if a := r.alert; a != nil {
 		p.text("title", a.title)
 		p.named("field", a.fields)

@@ -75,6 +75,8 @@ type RuleSummary struct {
 	// Refused is the number of starts beyond `starts_per_key`, TooLong that of candidates beyond `events_per_match`.
 	Refused uint64 `json:"refused"`
 	TooLong uint64 `json:"too_long"`
+	// Braked is the number of events that the brakes `keys_max` and `state_bytes` kept from beginning anything.
+	Braked uint64 `json:"braked,omitempty"`
 	// Skips is the number of matches of a row pattern after which it went on at the next event, because the step that
 	// after_match names took nothing or only the first event (S6.3).
 	Skips uint64 `json:"skips,omitempty"`
@@ -119,7 +121,7 @@ func (r *running) summary(k *clock) RuleSummary {
 		Draining: r.starts() - r.machine.OpenStarts(),
 		Matched:  run.Matched, Timeouts: run.Timeouts, Alerts: out.Alerts, Suppressed: out.Suppressed,
 		Counted: out.Counted, OpenAlerts: r.maker.Open(),
-		Refused: run.Refused, TooLong: run.TooLong, Skips: run.Skips,
+		Refused: run.Refused, TooLong: run.TooLong, Braked: run.Braked, Skips: run.Skips,
 		Errors: in.Errors + run.Errors + out.Errors,
 	}
 	for _, st := range k.streams {

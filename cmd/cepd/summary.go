@@ -131,6 +131,9 @@ func notesOf(s *engine.Summary) []string {
 		if r.TooLong > 0 {
 			note("%s: %s ended at limits.events_per_match", r.ID, plural(int(r.TooLong), "candidate"))
 		}
+		if r.Braked > 0 {
+			note("%s: limits.keys_max or limits.state_bytes kept %s from beginning anything; alerts may be missing", r.ID, plural(int(r.Braked), "event"))
+		}
 		if r.Skips > 0 {
 			note("%s: %s the step that after_match names took nothing behind the first event; it went on at the next event", r.ID, plural(int(r.Skips), "time"))
 		}

@@ -51,7 +51,7 @@ func (tr *Translation) load() (*patterns.Set, patterns.Diagnostics) {
 	return nil, diagnostics
 }
 
-// notYet is the code of a word that this version does not know.
+// notYet is the code of a rule that is more than cepd can run.
 const notYet = "CEP0112"
 
 // lacking returns what the language lacks for the rule, "" where nothing.

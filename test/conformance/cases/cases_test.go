@@ -59,7 +59,7 @@ type alert struct {
 // zero is a Monday at midnight, so that days and weeks of a case begin where its times do.
 const zero = 1_704_067_200 * cep.Second
 
-// notYet is the code of a word that this version does not know.
+// notYet is the code of a rule that is more than cepd can run.
 const notYet = "CEP0112"
 
 func folder(t *testing.T) string {
