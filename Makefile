@@ -41,7 +41,7 @@ race:
 bench: ## the benchmarks of docs/benchmarks.md, each beside its yardstick
 	@go run ./test/bench
 
-exhaustive: ## machine against oracle on all patterns of up to 5 operators (hours)
+exhaustive: ## machine against oracle on all patterns of up to 5 operators (a quarter of an hour)
 	@CEPD_EXHAUSTIVE=5 go test ./patterns/spectest -run Exhaustive -v -timeout 0
 
 fuzz: ## every fuzz target for FUZZTIME (20s) each
