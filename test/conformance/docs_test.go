@@ -88,10 +88,12 @@ func TestSemanticsRules(t *testing.T) {
 	tests := 0
 	for page, text := range semanticsPages(t) {
 		files := fstest.MapFS{}
-		eachFence(text, "yaml new.yaml", func(text string, _ int) string {
-			files["rules/new.yaml"] = &fstest.MapFile{Data: []byte(text)}
-			return text
-		})
+		for _, name := range namedFence.FindAllStringSubmatch(text, -1) { // what `reload` names
+			eachFence(text, "yaml "+name[1], func(text string, _ int) string {
+				files["rules/"+name[1]] = &fstest.MapFile{Data: []byte(text)}
+				return text
+			})
+		}
 		eachFence(text, "yaml", func(text string, line int) string {
 			files["rules/page.yaml"] = &fstest.MapFile{Data: []byte(text)}
 			set, diagnostics, err := rules.LoadFS(files, "rules/page.yaml")
@@ -162,6 +164,8 @@ type ruleSection struct {
 var (
 	boldHead = regexp.MustCompile(`(?m)^\*\*(?:(S\d+(?:\.\d+)?)\b)?`)
 	fence    = regexp.MustCompile("(?m)^```(spec|yaml|alerts)$")
+
+	namedFence = regexp.MustCompile("(?m)^```yaml (\\S+)$")
 )
 
 // ruleSections finds the numbered rules of a page. One ends where the next paragraph begins with bold words, numbered or
