@@ -64,7 +64,10 @@ Time stands where the input ends: windows and absences that end later do not fir
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return replay(cmd, f) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			tuneCollector()
+			return replay(cmd, f)
+		},
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&f.rules, "rules", "r", nil, "rule file or directory; may be repeated (default \""+rulesDir+"\")")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"runtime/pprof"
 
 	"github.com/cepd/cepd/cep"
@@ -18,6 +19,9 @@ import (
 
 // runCEPD replays a workload through cepd as `cepd replay` does.
 func runCEPD(o options, m *meter) error {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(200) // as `cepd replay` does
+	}
 	set, err := loadRules(o.work, o.rules, o.window)
 	if err != nil {
 		return err
