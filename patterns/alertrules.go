@@ -66,7 +66,7 @@ func (c *ruleChecker) alert() {
 // alertPlace says what expressions of an alert see; fields is nil where those of the alert are not known yet.
 func (c *ruleChecker) alertPlace(fields []string) *expression.Place {
 	p := &expression.Place{Match: true, Key: c.rule.Key, Fields: fields}
-	if c.all.sequence == nil { // the one step of a rule without a sequence
+	if c.stepless() {
 		p.Steps = []expression.Step{{Name: c.rule.Names[0]}}
 	}
 	return c.see(c.leaves, nil, p)

@@ -66,7 +66,7 @@ func (c *ruleChecker) keyed() []keyed {
 	for _, p := range c.leaves {
 		list = append(list, keyed{p.syntax.name, p.syntax.by, &p.el.By})
 	}
-	if c.all.sequence == nil { // the one step of a rule without a sequence
+	if c.stepless() {
 		list = append(list, keyed{c.own.id, nil, &c.rule.Elements[0].By})
 	}
 	for i, w := range c.all.without {

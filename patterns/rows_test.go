@@ -154,3 +154,30 @@ func FuzzRowPattern(f *testing.F) {
 		}
 	})
 }
+
+// A pattern with mistakes is no rule of one step, and the first step of a pattern has its own key.
+func TestRowPatternKeys(t *testing.T) {
+	const head = "version: 1\nrules:\n- id: v\n  from: ticks\n  within: 1h\n"
+	for _, text := range []string{
+		"  by: [symbol]\n  pattern: ^a b+  steps: {a: {}, b: {}}\n",
+		"  by: [symbol]\n  pattern:\n  steps: {a: {}, b: {}}\n",
+		"  pattern: a b\n  steps: {a: {by: [symbol]}, b: {}}\n",
+	} {
+		if set, problems := Load([]Source{{Name: "v.yaml", Data: []byte(head + text)}}, Options{}); set != nil || len(problems) == 0 {
+			t.Errorf("%q loads", text)
+		}
+	}
+	for _, text := range []string{
+		"  pattern: a b\n  steps: {a: {by: [symbol]}, b: {by: [name]}}\n",
+		"  by: [other]\n  pattern: a b\n  steps: {a: {by: [symbol]}, b: {by: [name]}}\n",
+	} {
+		set, problems := Load([]Source{{Name: "v.yaml", Data: []byte(head + text)}}, Options{})
+		if set == nil {
+			t.Fatalf("%q: %v", text, problems)
+		}
+		e := set.Rules[0].Elements
+		if got := canonical(e[0].By) + canonical(e[1].By); got != "(symbol)(name)" {
+			t.Errorf("%q: keys %s", text, got)
+		}
+	}
+}

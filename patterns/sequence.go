@@ -67,6 +67,11 @@ func (c *ruleChecker) fromOf(own []*text) []string {
 	return values(own)
 }
 
+// stepless says that the rule has neither a sequence nor a pattern, not even one with mistakes: it is the one step `event`.
+func (c *ruleChecker) stepless() bool {
+	return c.all.sequence == nil && c.all.pattern == nil && !c.own.given["pattern"]
+}
+
 // shape checks the elements of the sequence, each alone and where it stands among the others. Conditions and keys come
 // later.
 func (c *ruleChecker) shape() {
@@ -76,7 +81,7 @@ func (c *ruleChecker) shape() {
 		c.without()
 		return
 	}
-	if c.all.sequence == nil {
+	if c.stepless() {
 		c.failed = c.failed || c.own.given["sequence"]
 		r.Names = []string{"event"}
 		c.names["event"] = 0
