@@ -25,6 +25,8 @@ type Record struct {
 	Data []byte
 	// Offset is the position of the record in its partition: it grows from record to record, though not by one.
 	Offset int64
+	// Arrived is when the record came in, by the clock of whoever took it; 0 where nobody noted it.
+	Arrived cep.Time
 }
 
 // Format says how the records of a partition are to be decoded. The zero Format is JSON, one object a record.
