@@ -32,11 +32,8 @@ func load(t tree, paths []string) (*Set, patterns.Diagnostics, error) {
 		}
 		sources = append(sources, patterns.Source{Name: name, Data: data})
 	}
-	compiled, diagnostics := patterns.Load(sources, patterns.Options{ReadFile: t.readNamed})
-	if compiled == nil {
-		return nil, diagnostics, nil
-	}
-	return &Set{Set: compiled, Sources: sources, files: t}, diagnostics, nil
+	set, diagnostics := compileAll(sources, t, t.readNamed, nil)
+	return set, diagnostics, nil
 }
 
 // Replace returns the set in which a file takes the place of one of its rule files. The name is relative to that file.
@@ -52,9 +49,5 @@ func (s *Set) Replace(ruleFile, name string) (*Set, error) {
 			sources[i] = patterns.Source{Name: path.Join(path.Dir(ruleFile), name), Data: data}
 		}
 	}
-	compiled, diagnostics := patterns.Load(sources, patterns.Options{ReadFile: s.files.readNamed, Before: s.Set})
-	if compiled == nil {
-		return nil, diagnostics.Errors()
-	}
-	return &Set{Set: compiled, Sources: sources, files: s.files}, nil
+	return compile(sources, s.files, s.files.readNamed, s.Schema)
 }

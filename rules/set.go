@@ -9,6 +9,8 @@ type Set struct {
 	Sources []patterns.Source
 
 	files tree
+	// named are the contents of the files that rules name, by the name that they were read under.
+	named map[string][]byte
 }
 
 // ReadFile reads a file that a rule names. The name is relative to the rule file, which must be one of the set's sources;
