@@ -10,7 +10,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -X main.version=$(VERSION)
 FUZZTIME ?= 20s
 
-.PHONY: help demo test check lint race bench fuzz golden exhaustive deps build clean
+.PHONY: help demo test check lint race bench fuzz golden exhaustive sim kill soak deps build clean
 
 help: ## what there is
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | column -t -s $$'\t'
@@ -44,6 +44,17 @@ bench: ## the benchmarks of docs/benchmarks.md, each beside its yardstick
 exhaustive: ## machine against oracle on all patterns of up to 5 operators (a quarter of an hour)
 	@CEPD_EXHAUSTIVE=5 go test ./patterns/spectest -run Exhaustive -v -timeout 0
 
+SEEDS ?= 2000
+sim: ## whole-engine simulation with crashes, lost replies and failovers: SEEDS (2000) seeds from FROM on
+	@go test ./test/sim -run '^TestSeeds$$' -count 1 -timeout 0 -v -seeds $(SEEDS) -from $${FROM:-1} | grep -v '^=== '
+
+N ?= 50
+kill: ## kill -9 of the real process against a real redis-server: at every failpoint, and N (50) times at random
+	@CEPD_KILLS=$(N) go test ./test/kill -count 1 -timeout 0 -v | grep -v '^=== '
+
+soak: ## 50 million events with keys that never come back: memory stays flat
+	@go run ./test/bench -soak
+
 fuzz: ## every fuzz target for FUZZTIME (20s) each
 	@grep -rlE '^func Fuzz' --include='*_test.go' . | sort | while read -r f; do \
 	  for t in $$(sed -nE 's/^func (Fuzz[A-Za-z0-9]+)\(.*/\1/p' $$f); do \
@@ -57,6 +68,7 @@ golden: ## write the golden files anew; review the diff as code
 
 deps: ## what the full suite and the linters need
 	@command -v cc >/dev/null || { echo "installing a C compiler (the race detector needs it)"; apt-get update -qq && apt-get install -y -qq gcc libc6-dev; }
+	@command -v redis-server >/dev/null || { echo "installing redis-server (the tests of the Redis sink start their own)"; apt-get update -qq && apt-get install -y -qq redis-server >/dev/null; }
 	@mkdir -p $(BIN)
 	@go mod download
 	@[ "$$($(BIN)/gofumpt -version 2>/dev/null | cut -d' ' -f1)" = $(GOFUMPT_VERSION) ] || { echo "building gofumpt $(GOFUMPT_VERSION)"; GOBIN=$(BIN) go install mvdan.cc/gofumpt@$(GOFUMPT_VERSION); }
