@@ -166,4 +166,3 @@ func record(r *rand.Rand, t cep.Time, fate Fate) Record {
 func compile(text string) (*rules.Set, error) {
 	return rules.FromFiles([]rules.File{{Name: "rules.yaml", Data: []byte(text), Rules: true}}, nil)
 }
-
