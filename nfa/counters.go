@@ -45,3 +45,25 @@ type Counters struct {
 	Errors    uint64
 	LastError string
 }
+
+// Add adds the counts of another machine of the same program.
+func (c *Counters) Add(o *Counters) {
+	c.Delivered += o.Delivered
+	for i, n := range o.Taken {
+		c.Taken[i] += n
+	}
+	c.Opened += o.Opened
+	for i, n := range o.Ended {
+		c.Ended[i] += n
+	}
+	c.Matched += o.Matched
+	c.Timeouts += o.Timeouts
+	c.Refused += o.Refused
+	c.TooLong += o.TooLong
+	c.Braked += o.Braked
+	c.Skips += o.Skips
+	c.Errors += o.Errors
+	if o.LastError != "" {
+		c.LastError = o.LastError
+	}
+}

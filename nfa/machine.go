@@ -35,11 +35,13 @@ type Machine struct {
 	rows     *rowMachine // of a row pattern, which runs in its own way
 	brake    *brake      // nil: the rule has none
 	draining bool
+	changes  *changes // nil: nobody has asked for them
 
 	// What follows is scratch space of one event, or of one moment of one key.
 
 	event     *cep.Event
 	runs      *Runs
+	hash      uint32      // of its key, where that is fresh
 	isNext    uint64      // Seq of the event before in the key's stream
 	heard     uint64      // elements that may take the event, or be broken by it
 	seq       uint64      // known, truth and values are about the event with this Seq
@@ -183,8 +185,8 @@ func (m *Machine) Event(key []byte, ev *cep.Event, mask uint64) {
 		}
 	}
 	m.scope.Event = ev
-	hash := hashKey(key)
-	r := m.keys.find(key, hash)
+	m.hash = hashKey(key)
+	r := m.keys.find(key, m.hash)
 	fresh := r == nil
 	if fresh {
 		if len(p.memories) == 0 {
@@ -196,7 +198,7 @@ func (m *Machine) Event(key []byte, ev *cep.Event, mask uint64) {
 			m.counters.Braked++
 			return
 		}
-		r = m.newRuns(string(key), hash)
+		r = m.newRuns(string(key))
 	}
 	m.runs, m.isNext = r, r.last
 	m.scope.Key = cep.Key(r.key)
@@ -258,12 +260,15 @@ func (m *Machine) leave(fresh bool) {
 	if m.brake != nil {
 		m.brake.settle(r.key, !fresh, !empty, int(r.count), r.weigh)
 	}
+	if m.changes != nil {
+		m.changes.note(r, empty)
+	}
 	switch {
 	case fresh && !empty:
-		m.keys.insert(r)
+		m.keys.insert(r, m.hash)
 	case empty:
 		if !fresh {
-			m.keys.remove(r)
+			m.keys.remove(r, hashText(r.key))
 		}
 		m.freeRuns(r)
 	}

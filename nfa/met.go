@@ -77,7 +77,7 @@ func appendEqual(dst []byte, v cep.Value) []byte {
 		if f := v.AsFloat(); f == math.Trunc(f) && f >= -1<<63 && f < 1<<63 {
 			v = cep.Int(int64(f))
 		}
-		return appendValue(dst, v)
+		return cep.AppendValue(dst, v)
 	case cep.KindList:
 		dst = appendUint(append(dst, byte(cep.KindList)), uint64(len(v.AsList())))
 		for _, x := range v.AsList() {
@@ -89,10 +89,10 @@ func appendEqual(dst []byte, v cep.Value) []byte {
 		slices.SortStableFunc(members, func(a, b cep.Member) int { return strings.Compare(a.Name, b.Name) })
 		dst = appendUint(append(dst, byte(cep.KindObject)), uint64(len(members)))
 		for _, x := range members {
-			dst = appendEqual(appendString(dst, x.Name), x.Value)
+			dst = appendEqual(cep.AppendText(dst, x.Name), x.Value)
 		}
 		return dst
 	default:
-		return appendValue(dst, v)
+		return cep.AppendValue(dst, v)
 	}
 }

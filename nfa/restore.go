@@ -29,22 +29,23 @@ func Restore(p *Program, memo *Memo, data []byte, intern func(stream, partition 
 	if binary.BigEndian.Uint32(body[len(snapshotMagic)+1:]) != p.shape() {
 		return nil, fmt.Errorf("%w: it belongs to another program than %s", ErrSnapshot, p.pattern.Rule)
 	}
-	r := &restorer{reader: reader{data: body[snapshotHead:]}, version: version, machine: NewMachine(p, memo), kept: map[keptKey]*kept{}}
+	r := newRestorer(NewMachine(p, memo), version)
+	r.Reader = cep.NewReader(body[snapshotHead:])
 	r.body(intern)
-	r.check(len(r.data) == 0, "bytes behind the end")
-	if r.err != nil {
-		return nil, r.err
+	if err := r.End(); err != nil {
+		return nil, unreadable(err)
 	}
-	r.machine.reschedule()
+	r.finish()
 	return r.machine, nil
 }
 
 // restorer reads the parts of a snapshot into a machine.
 type restorer struct {
-	reader
-	version    byte
-	machine    *Machine
-	partitions []*cep.Partition
+	cep.Reader
+	version byte
+	machine *Machine
+	// partition returns the partition of a number, nil where there is none.
+	partition func(uint64) *cep.Partition
 	// Of the present key:
 	before seenEvent
 	events []*node // their fields of the event only
@@ -52,79 +53,121 @@ type restorer struct {
 	kept   map[keptKey]*kept
 	// remembered are the memories of all keys, by kind.
 	remembered [][]*memory
+	// uncounted takes the place of the machine's counters while events are looked at once more.
+	uncounted Counters
+}
+
+func newRestorer(m *Machine, version byte) *restorer {
+	return &restorer{
+		version: version, machine: m, kept: map[keptKey]*kept{}, remembered: make([][]*memory, len(m.memories)),
+		uncounted: Counters{Taken: make([]uint64, len(m.counters.Taken))},
+	}
 }
 
 func (r *restorer) body(intern func(stream, partition string) *cep.Partition) {
 	m := r.machine
-	m.now, m.firstTime = cep.Time(r.int()), cep.Time(r.int())
-	r.counters(&m.counters)
+	m.now, m.firstTime = cep.Time(r.Int()), cep.Time(r.Int())
+	readCounters(&r.Reader, &m.counters)
+	r.Check(len(m.counters.Taken) == len(m.program.pattern.Names), "counters of another program")
 	if m.rows != nil {
-		r.rows(intern)
-		return
+		m.counters.Skips = r.Uint()
 	}
-	for range r.count(2) {
-		r.partitions = append(r.partitions, intern(r.string(), r.string()))
+	var partitions []*cep.Partition
+	for range r.Count(2) {
+		partitions = append(partitions, intern(r.Text(), r.Text()))
 	}
-	r.remembered = make([][]*memory, len(m.memories))
+	r.partition = func(n uint64) *cep.Partition {
+		if n < uint64(len(partitions)) {
+			return partitions[n]
+		}
+		return nil
+	}
 	last := ""
-	keys := r.count(6)
-	if keys > 0 {
+	keys := r.Count(3) // a key takes at least that many bytes
+	if keys > 0 && m.rows == nil {
 		m.keys.reserve(keys)
 	}
-	for i := range keys { // a key takes at least that many bytes
-		runs := r.key()
-		if r.err != nil {
+	for i := range keys {
+		key := r.Text()
+		r.Check(i == 0 || key > last, "keys out of order")
+		last = key
+		if r.key(key); r.Err() != nil {
 			return
 		}
-		r.check(i == 0 || runs.key > last, "keys out of order")
-		last = runs.key
-		if err := m.checkKey(runs); err != nil {
-			r.fail("%v", err)
-			return
-		}
-		m.keys.insert(runs)
-		if m.brake != nil {
-			m.brake.settle(runs.key, false, true, 0, runs.weigh)
-		}
-		m.open += int(runs.count)
 	}
+}
+
+// key reads the state of a key into the machine.
+func (r *restorer) key(key string) {
+	m := r.machine
+	if m.rows != nil {
+		r.rowKey(key)
+		return
+	}
+	runs := r.runs(key)
+	if r.Err() != nil {
+		return
+	}
+	if err := m.checkKey(runs); err != nil {
+		r.Fail("%v", err)
+		return
+	}
+	m.keys.insert(runs, hashText(runs.key))
+	if m.brake != nil {
+		m.brake.settle(runs.key, false, true, 0, runs.weigh)
+	}
+	m.open += int(runs.count)
+	if runs.rare == nil {
+		return
+	}
+	for kind, x := range runs.rare.memories {
+		if x != nil {
+			r.remembered[kind] = append(r.remembered[kind], x)
+		}
+	}
+}
+
+// finish puts what stands in the order of time over all keys in that order.
+func (r *restorer) finish() {
+	m := r.machine
 	for kind, list := range r.remembered {
-		slices.SortFunc(list, func(a, b *memory) int { return cmp.Compare(a.time, b.time) })
+		slices.SortFunc(list, func(a, b *memory) int {
+			return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.owner.key, b.owner.key))
+		})
 		for _, x := range list {
 			m.memories[kind].push(x)
 		}
 	}
+	m.reschedule()
 }
 
-func (r *restorer) counters(c *Counters) {
-	list := func(to []uint64) {
-		if n := r.count(1); n != len(to) {
-			r.fail("%d counters of %d", n, len(to))
-			return
-		}
-		for i := range to {
-			to[i] = r.uint()
-		}
+func readCounters(r *cep.Reader, c *Counters) {
+	c.Delivered = r.Uint()
+	c.Taken = make([]uint64, r.Count(1))
+	for i := range c.Taken {
+		c.Taken[i] = r.Uint()
 	}
-	c.Delivered = r.uint()
-	list(c.Taken)
-	c.Opened = r.uint()
-	list(c.Ended[:])
+	c.Opened = r.Uint()
+	if n := r.Count(1); n != len(c.Ended) {
+		r.Fail("%d counters of %d", n, len(c.Ended))
+	}
+	for i := range c.Ended {
+		c.Ended[i] = r.Uint()
+	}
 	for _, n := range []*uint64{&c.Matched, &c.Timeouts, &c.Refused, &c.TooLong, &c.Errors} {
-		*n = r.uint()
+		*n = r.Uint()
 	}
-	c.LastError = r.string()
+	c.LastError = r.Text()
 }
 
-func (r *restorer) key() *Runs {
+func (r *restorer) runs(key string) *Runs {
 	r.before, r.events, r.nodes = seenEvent{}, r.events[:0], r.nodes[:0]
 	clear(r.kept)
-	key := r.string()
-	runs := &Runs{key: key, hash: hashKey([]byte(key)), last: r.uint()}
-	for range r.count(3) {
+	runs := &Runs{key: key, last: r.Uint()}
+	for range r.Count(3) {
 		r.node()
 	}
-	for range r.count(3) { // a parked one is that short
+	for range r.Count(3) { // a parked one is that short
 		if s := r.start(); s != nil {
 			s.owner = runs
 			for _, t := range s.runs() {
@@ -136,25 +179,24 @@ func (r *restorer) key() *Runs {
 			runs.push(s)
 		}
 	}
-	for range r.count(3) {
-		c := completion{node: r.ref(), at: cep.Moment{Time: cep.Time(r.int()), Seq: cep.ByTime}}
-		if timed := r.bool(); !timed {
-			c.at.Seq = r.uint()
+	for range r.Count(3) {
+		c := completion{node: r.ref(), at: cep.Moment{Time: cep.Time(r.Int()), Seq: cep.ByTime}}
+		if timed := r.Flag(); !timed {
+			c.at.Seq = r.Uint()
 		}
-		if r.err != nil {
+		if r.Err() != nil {
 			break
 		}
 		c.first = c.node.root().seq
 		runs.extra().held = append(runs.extra().held, c)
 	}
-	if r.bool() {
+	if r.Flag() {
 		runs.extra().memories = make([]*memory, len(r.machine.memories))
 		for kind := range r.machine.memories {
-			if r.bool() {
-				x := &memory{owner: runs, kind: kind, time: cep.Time(r.int())}
+			if r.Flag() {
+				x := &memory{owner: runs, kind: kind, time: cep.Time(r.Int())}
 				r.memory(x, r.machine.program.memories[kind].element)
 				runs.rare.memories[kind] = x
-				r.remembered[kind] = append(r.remembered[kind], x)
 			}
 		}
 	}
@@ -166,16 +208,16 @@ func (r *restorer) key() *Runs {
 
 func (r *restorer) log(runs *Runs) {
 	p := r.machine.program
-	n := r.count(6)
+	n := r.Count(6)
 	if n == 0 || !p.led {
-		r.check(n == 0, "a log of a program that has none")
+		r.Check(n == 0, "a log of a program that has none")
 		return
 	}
 	first := p.code[p.entries[0].pc].element
 	for range n {
 		l := logged{node: r.seen(&p.layouts[first.Name])}
 		l.node.element, l.node.step = int16(first.index), int16(first.Name)
-		l.heard = r.uint()
+		l.heard = r.Uint()
 		for i := range p.elements {
 			e := &p.elements[i]
 			if !p.logs(e, l.heard) {
@@ -192,8 +234,8 @@ func (r *restorer) log(runs *Runs) {
 
 // ref reads the number of a node.
 func (r *restorer) ref() *node {
-	i := r.index(len(r.nodes), "node")
-	if r.err != nil {
+	i := r.Index(len(r.nodes), "node")
+	if r.Err() != nil {
 		return nil
 	}
 	return r.nodes[i]
@@ -202,21 +244,21 @@ func (r *restorer) ref() *node {
 func (r *restorer) node() {
 	p := r.machine.program
 	n := &node{length: 1}
-	if up := r.index(len(r.nodes)+1, "node"); up > 0 {
+	if up := r.Index(len(r.nodes)+1, "node"); up > 0 {
 		n.up = r.nodes[up-1]
 		n.length = n.up.length + 1
 	}
-	number := r.index(len(r.events)+1, "event")
-	if r.err == nil && number == len(r.events) {
+	number := r.Index(len(r.events)+1, "event")
+	if r.Err() == nil && number == len(r.events) {
 		e := &node{}
 		r.event(e)
 		r.events = append(r.events, e)
 	}
-	element := r.index(len(p.elements), "element")
-	if r.err == nil && p.elements[element].role != takes {
-		r.fail("an element took an event that takes none")
+	element := r.Index(len(p.elements), "element")
+	if r.Err() == nil && p.elements[element].role != takes {
+		r.Fail("an element took an event that takes none")
 	}
-	if r.err != nil {
+	if r.Err() != nil {
 		return
 	}
 	e := r.events[number]
@@ -228,7 +270,7 @@ func (r *restorer) node() {
 	}
 	n.kept = r.kept[k]
 	if err := p.checkNode(n); err != nil {
-		r.fail("%v", err)
+		r.Fail("%v", err)
 		return
 	}
 	if p.aggregated != 0 {
@@ -238,25 +280,36 @@ func (r *restorer) node() {
 }
 
 func (r *restorer) event(n *node) {
-	n.time = r.before.time + cep.Time(r.int())
-	n.seq = r.before.seq + r.uint()
+	n.time = r.before.time + cep.Time(r.Int())
+	n.seq = r.before.seq + r.Uint()
 	r.before = seenEvent{n.time, n.seq}
-	if i := r.index(len(r.partitions), "partition"); r.err == nil {
-		n.partition = r.partitions[i]
+	n.partition = r.place()
+	n.offset = r.Int()
+}
+
+// place reads the number of a partition.
+func (r *restorer) place() *cep.Partition {
+	n := r.Uint()
+	if r.Err() != nil {
+		return nil
 	}
-	n.offset = r.int()
+	p := r.partition(n)
+	if p == nil {
+		r.Fail("unknown partition %d", n)
+	}
+	return p
 }
 
 func (r *restorer) keep(l *layout) *kept {
 	k := &kept{layout: l}
 	for range l.slots {
-		k.values = append(k.values, r.value(0))
+		k.values = append(k.values, r.Value())
 	}
 	if l.value != nil {
-		k.value = r.value(0)
+		k.value = r.Value()
 	}
-	if n := r.count(1); n > 0 { // a byte more than there is may pass here, and not the next line
-		k.raw = append([]byte{}, r.bytes(n-1)...)
+	if n := r.Count(1); n > 0 { // a byte more than there is may pass here, and not the next line
+		k.raw = append([]byte{}, r.Bytes(n-1)...)
 	}
 	if k.values == nil && k.raw == nil && k.value.IsMissing() {
 		return nil
@@ -269,16 +322,16 @@ func (r *restorer) start() *start {
 	if r.version == 1 { // the node stood first
 		s.first = r.ref()
 	}
-	s.state = startState(r.byte())
-	r.check(s.state&^(startFull|startCompleted|startAwaited|startParked) == 0, "unknown state of a start")
+	s.state = startState(r.Byte())
+	r.Check(s.state&^(startFull|startCompleted|startAwaited|startParked) == 0, "unknown state of a start")
 	awaited := s.state&startAwaited != 0
 	switch {
 	case awaited:
-		s.first = &node{time: cep.Time(r.int()), element: noElement, step: noElement}
+		s.first = &node{time: cep.Time(r.Int()), element: noElement, step: noElement}
 	case r.version > 1:
 		s.first = r.ref()
 	}
-	runs := make([]run, 0, r.count(4))
+	runs := make([]run, 0, r.Count(4))
 	for range cap(runs) {
 		t := run{node: s.first}
 		if !awaited {
@@ -287,7 +340,7 @@ func (r *restorer) start() *start {
 		r.run(&t)
 		runs = append(runs, t)
 	}
-	if r.err != nil {
+	if r.Err() != nil {
 		return nil
 	}
 	s.setRuns(0, runs)
@@ -296,23 +349,23 @@ func (r *restorer) start() *start {
 
 func (r *restorer) run(t *run) {
 	p := r.machine.program
-	t.pc = int16(r.index(len(p.code), "instruction"))
-	flags := r.byte()
-	r.check(flags < 16, "unknown flags of a run")
+	t.pc = int16(r.Index(len(p.code), "instruction"))
+	flags := r.Byte()
+	r.Check(flags < 16, "unknown flags of a run")
 	t.link, t.can = Link(flags&3), flags&4 != 0
-	t.n = int32(r.index(math.MaxInt32, "event of a loop"))
-	t.absent = r.uint()
-	if flags&8 == 0 || r.err != nil {
+	t.n = int32(r.Index(math.MaxInt32, "event of a loop"))
+	t.absent = r.Uint()
+	if flags&8 == 0 || r.Err() != nil {
 		return
 	}
-	f := &frame{bars: r.uint(), count: int32(r.index(math.MaxInt32, "event of a loop"))}
+	f := &frame{bars: r.Uint(), count: int32(r.Index(math.MaxInt32, "event of a loop"))}
 	for range p.wholes {
-		f.groups = append(f.groups, groupState{n: uint16(r.index(math.MaxUint16, "repetition")), took: r.bool(), first: cep.Time(r.int())})
+		f.groups = append(f.groups, groupState{n: uint16(r.Index(math.MaxUint16, "repetition")), took: r.Flag(), first: cep.Time(r.Int())})
 	}
 	t.frame = f
-	r.check(len(p.bars) == 64 || f.bars>>len(p.bars) == 0, "unknown greedy loops")
-	if r.err != nil || int(f.count) > int(t.node.length) {
-		r.fail("a loop longer than the match")
+	r.Check(len(p.bars) == 64 || f.bars>>len(p.bars) == 0, "unknown greedy loops")
+	if r.Err() != nil || int(f.count) > int(t.node.length) {
+		r.Fail("a loop longer than the match")
 		return
 	}
 	if e := p.code[t.pc].element; e != nil && e.Distinct != nil {
@@ -335,19 +388,19 @@ func (r *restorer) memory(x *memory, e *element) {
 		x.event = r.seen(&p.prevLayout)
 	case e.FirstSeen != nil:
 		x.met = newMet()
-		for range r.count(2) {
-			x.met.note(r.string(), cep.Time(r.int()))
+		for range r.Count(2) {
+			x.met.note(r.Text(), cep.Time(r.Int()))
 		}
 	case e.looksAround():
-		for range r.count(6) {
+		for range r.Count(6) {
 			past := pastEvent{event: r.seen(&e.seen)}
-			if r.bool() {
+			if r.Flag() {
 				past.prev = r.seen(&p.prevLayout)
 			}
 			x.past = append(x.past, past)
 		}
 	case e.Edge:
-		x.held = r.bool()
+		x.held = r.Flag()
 	}
 }
 

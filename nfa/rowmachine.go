@@ -54,6 +54,7 @@ type rowKey struct {
 	due   cep.Time
 	place int  // among the dues, -1: it is not there
 	fresh bool // no event of it has been settled
+	marks marks
 }
 
 // rowEvent is an event of a key's stream with what the rule reads of it.
@@ -346,6 +347,10 @@ func (r *rowMachine) leave() {
 	if b := r.m.brake; b != nil {
 		_, is := r.keys[k.key]
 		b.settle(k.key, !k.fresh, is, 1, k.weigh)
+	}
+	if c := r.m.changes; c != nil {
+		_, is := r.keys[k.key]
+		c.noteRow(k, !is)
 	}
 	k.due, k.fresh = due, false
 	switch {

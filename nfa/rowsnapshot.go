@@ -3,7 +3,6 @@ package nfa
 import (
 	"bytes"
 	"hash/crc32"
-	"slices"
 
 	"github.com/cepd/cepd/cep"
 )
@@ -29,110 +28,80 @@ func (p *rowProgram) shape(pattern *Pattern) uint32 {
 	return crc32.Checksum(b, castagnoli)
 }
 
-// append writes the keys, in order.
-func (r *rowMachine) append(dst []byte) []byte {
-	partitions := map[*cep.Partition]uint64{}
-	var order []*cep.Partition
-	var body []byte
-	event := func(e *rowEvent) {
-		n := e.node
-		i, ok := partitions[n.partition]
-		if !ok {
-			i = uint64(len(order))
-			partitions[n.partition] = i
-			order = append(order, n.partition)
-		}
-		body = appendUint(appendInt(body, int64(n.time)), n.seq)
-		body = appendInt(appendUint(body, i), n.offset)
-		for _, slot := range r.p.slots {
-			body = appendValue(body, n.Value(slot))
-		}
-		if raw := n.Raw(); raw == nil {
-			body = appendUint(body, 0)
-		} else {
-			body = append(appendUint(body, uint64(len(raw))+1), raw...)
-		}
-		body = appendUint(body, e.mask)
+// rowKey appends the state of a key of a row pattern.
+func (w *writer) rowKey(k *rowKey) {
+	w.out = cep.AppendFlag(w.out, k.before != nil)
+	if k.before != nil {
+		w.rowEvent(k.before)
 	}
-	keys := r.sorted()
-	for _, k := range keys {
-		body = appendBool(appendString(body, k.key), k.before != nil)
-		if k.before != nil {
-			event(k.before)
-		}
-		body = appendUint(body, uint64(len(k.events)))
-		for i := range k.events {
-			event(&k.events[i])
-		}
+	w.out = appendUint(w.out, uint64(len(k.events)))
+	for i := range k.events {
+		w.rowEvent(&k.events[i])
 	}
-	dst = appendUint(appendUint(dst, r.m.counters.Skips), uint64(len(order)))
-	for _, p := range order {
-		dst = appendString(appendString(dst, p.Stream), p.Name)
-	}
-	return append(appendUint(dst, uint64(len(keys))), body...)
 }
 
-// rows reads the keys of a row pattern's machine.
-func (r *restorer) rows(intern func(stream, partition string) *cep.Partition) {
+func (w *writer) rowEvent(e *rowEvent) {
+	n := e.node
+	b := appendUint(appendInt(w.out, int64(n.time)), n.seq)
+	b = appendInt(appendUint(b, w.number(n.partition)), n.offset)
+	for _, slot := range w.program.rows.slots {
+		b = cep.AppendValue(b, n.Value(slot))
+	}
+	if raw := n.Raw(); raw == nil {
+		b = appendUint(b, 0)
+	} else {
+		b = append(appendUint(b, uint64(len(raw))+1), raw...)
+	}
+	w.out = appendUint(b, e.mask)
+}
+
+// rowKey reads the state of a key. Finding its ways again counts nothing.
+func (r *restorer) rowKey(key string) {
 	m := r.machine
 	counters := m.counters
-	counters.Taken, counters.Skips = slices.Clone(m.counters.Taken), r.uint()
-	for range r.count(2) {
-		r.partitions = append(r.partitions, intern(r.string(), r.string()))
+	m.counters = r.uncounted
+	defer func() { m.counters = counters }()
+	k := &rowKey{key: key, due: cep.AfterAll, place: -1}
+	if r.Flag() {
+		e := r.rowEvent()
+		k.before = &e
 	}
-	last := ""
-	for i := range r.count(3) { // a key takes at least that many bytes
-		k := &rowKey{key: r.string(), due: cep.AfterAll, place: -1}
-		r.check(i == 0 || k.key > last, "keys out of order")
-		last = k.key
-		if r.bool() {
-			e := r.rowEvent()
-			k.before = &e
-		}
-		for range r.count(6 + len(m.rows.p.slots)) {
-			k.events = append(k.events, r.rowEvent())
-		}
-		if r.err != nil {
-			return
-		}
+	for range r.Count(6 + len(m.rows.p.slots)) {
+		k.events = append(k.events, r.rowEvent())
+	}
+	if r.Err() == nil {
 		m.rows.restore(r, k)
-		if r.err != nil {
-			return
-		}
 	}
-	m.counters = counters
 }
 
 func (r *restorer) rowEvent() rowEvent {
 	p := r.machine.program.rows
 	n := &node{length: 1, element: noElement, step: noElement}
-	n.time, n.seq = cep.Time(r.int()), r.uint()
-	if i := r.index(len(r.partitions), "partition"); r.err == nil {
-		n.partition = r.partitions[i]
-	}
-	n.offset = r.int()
+	n.time, n.seq = cep.Time(r.Int()), r.Uint()
+	n.partition = r.place()
+	n.offset = r.Int()
 	k := &kept{layout: &p.layout}
 	for range p.slots {
-		k.values = append(k.values, r.value(0))
+		k.values = append(k.values, r.Value())
 	}
-	if size := r.count(1); size > 0 && r.err == nil {
-		k.raw = bytes.Clone(r.bytes(size - 1))
+	if size := r.Count(1); size > 0 && r.Err() == nil {
+		k.raw = bytes.Clone(r.Bytes(size - 1))
 	}
 	if len(k.values) > 0 || k.raw != nil {
 		n.kept = k
 	}
-	return rowEvent{n, r.uint()}
+	return rowEvent{n, r.Uint()}
 }
 
 // restore finds the ways of a key again. A start that is decided would have been over before the snapshot.
 func (r *rowMachine) restore(from *restorer, k *rowKey) {
 	for i := range k.events {
 		t := k.events[i].node.time
-		from.check(i == 0 || t >= k.events[i-1].node.time, "events out of order")
-		from.check(t <= r.m.now.Add(1), "an event above the watermark")
+		from.Check(i == 0 || t >= k.events[i-1].node.time, "events out of order")
+		from.Check(t <= r.m.now.Add(1), "an event above the watermark")
 	}
-	from.check(len(k.events) > 0 || k.before != nil, "a key without state")
-	if from.err != nil {
+	from.Check(len(k.events) > 0 || k.before != nil, "a key without state")
+	if from.Err() != nil {
 		return
 	}
 	r.keys[k.key] = k
@@ -143,7 +112,7 @@ func (r *rowMachine) restore(from *restorer, k *rowKey) {
 	for i := range k.events {
 		r.offer(i)
 		if len(k.ways) == 0 || r.p.code[k.ways[0].pc].op == rowDone {
-			from.fail("a start that is decided")
+			from.Fail("a start that is decided")
 			return
 		}
 	}

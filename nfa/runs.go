@@ -85,8 +85,8 @@ func (s *start) setRuns(n int, fresh []run) {
 // is not kept (S9). 64 bytes with a key, a size class.
 type Runs struct {
 	key          string
-	hash         uint32
-	count        int32  // open starts
+	count        int32 // open starts
+	marks        marks
 	last         uint64 // Seq of the newest event of the key's stream; only while something is open or remembered
 	oldest, tail *start
 	// hears has the bits of all elements for which some run listens: an event that none of them hears passes the key by.
@@ -218,19 +218,19 @@ func spared[T any](list []*T, x *T, inUse int) []*T {
 	return list[:most]
 }
 
-func (m *Machine) newRuns(key string, hash uint32) *Runs {
+func (m *Machine) newRuns(key string) *Runs {
 	n := len(m.spareRuns) - 1
 	if n < 0 {
-		return &Runs{key: key, hash: hash}
+		return &Runs{key: key}
 	}
 	r := m.spareRuns[n]
 	m.spareRuns = m.spareRuns[:n]
-	r.key, r.hash = key, hash
+	r.key = key
 	return r
 }
 
 func (m *Machine) freeRuns(r *Runs) {
-	*r = Runs{}
+	*r = Runs{marks: r.marks & listed} // it stands in the list, whatever it is used for next
 	m.spareRuns = spared(m.spareRuns, r, m.keys.count)
 }
 

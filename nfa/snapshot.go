@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"slices"
-	"strings"
 
 	"github.com/cepd/cepd/cep"
 	"github.com/cepd/cepd/internal/invariant"
@@ -53,20 +52,35 @@ func (m *Machine) AppendSnapshot(dst []byte) []byte {
 	dst = appendInt(dst, int64(m.firstTime))
 	dst = m.counters.append(dst)
 	if m.rows != nil {
-		dst = m.rows.append(dst)
-		return binary.BigEndian.AppendUint32(dst, crc32.Checksum(dst[begin:], castagnoli))
+		dst = appendUint(dst, m.counters.Skips)
 	}
 	// Partitions are numbered as they are met, so the keys are written first and stand behind them.
-	w := &writer{program: m.program, partitions: map[*cep.Partition]uint64{}, events: map[uint64]uint64{}, nodes: map[*node]uint64{}, kept: map[keptKey]bool{}}
-	keys := slices.SortedFunc(m.keys.all(), func(a, b *Runs) int { return strings.Compare(a.key, b.key) })
-	for _, r := range keys {
-		w.key(r)
+	numbers, order := map[*cep.Partition]uint64{}, []*cep.Partition(nil)
+	w := newWriter(m.program, func(p *cep.Partition) uint64 {
+		n, ok := numbers[p]
+		if !ok {
+			n = uint64(len(order))
+			numbers[p] = n
+			order = append(order, p)
+		}
+		return n
+	})
+	if m.rows != nil {
+		for _, k := range m.rows.sorted() {
+			w.out = cep.AppendText(w.out, k.key)
+			w.rowKey(k)
+		}
+	} else {
+		for _, r := range m.keys.sorted() {
+			w.out = cep.AppendText(w.out, r.key)
+			w.key(r)
+		}
 	}
-	dst = appendUint(dst, uint64(len(w.order)))
-	for _, p := range w.order {
-		dst = appendString(appendString(dst, p.Stream), p.Name)
+	dst = appendUint(dst, uint64(len(order)))
+	for _, p := range order {
+		dst = cep.AppendText(cep.AppendText(dst, p.Stream), p.Name)
 	}
-	dst = appendUint(dst, uint64(len(keys)))
+	dst = appendUint(dst, uint64(m.Keys()))
 	dst = append(dst, w.out...)
 	return binary.BigEndian.AppendUint32(dst, crc32.Checksum(dst[begin:], castagnoli))
 }
@@ -83,14 +97,14 @@ func (p *Program) shape() uint32 {
 	for i := range p.elements {
 		e := &p.elements[i]
 		b = appendInt(appendUint(b, uint64(e.Name)), int64(e.role))
-		b = appendBool(appendBool(append(b, byte(e.Link), byte(e.Loop)), e.Absent), e.Optional)
+		b = cep.AppendFlag(cep.AppendFlag(append(b, byte(e.Link), byte(e.Loop)), e.Absent), e.Optional)
 		b = appendInt(appendInt(b, int64(e.Min)), int64(e.Max))
 		b = appendInt(appendInt(appendInt(b, int64(e.Within)), int64(e.LoopWithin)), int64(e.For))
-		b = appendSlots(appendBool(b, e.looksAround() && e.role == absentStart), e.seen.slots)
+		b = appendSlots(cep.AppendFlag(b, e.looksAround() && e.role == absentStart), e.seen.slots)
 	}
-	b = appendBool(appendInt(b, int64(p.pattern.Within)), p.pattern.UsesPrev)
+	b = cep.AppendFlag(appendInt(b, int64(p.pattern.Within)), p.pattern.UsesPrev)
 	b = appendInt(appendSlots(b, p.prevLayout.slots), int64(p.pattern.PrevReach))
-	b = appendBool(b, p.pattern.Ordered)
+	b = cep.AppendFlag(b, p.pattern.Ordered)
 	if !p.flat || p.constant|p.without != 0 {
 		for pc, in := range p.code {
 			b = appendInt(append(b, byte(in.op)), int64(in.x))
@@ -99,8 +113,8 @@ func (p *Program) shape() uint32 {
 			}
 			if e := in.element; e != nil {
 				b = append(b, byte(e.Kind))
-				b = appendBool(appendBool(appendBool(b, e.Times), e.Greedy), e.Edge)
-				b = appendBool(appendBool(appendBool(b, e.Distinct != nil), e.Having != nil), e.FirstSeen != nil)
+				b = cep.AppendFlag(cep.AppendFlag(cep.AppendFlag(b, e.Times), e.Greedy), e.Edge)
+				b = cep.AppendFlag(cep.AppendFlag(cep.AppendFlag(b, e.Distinct != nil), e.Having != nil), e.FirstSeen != nil)
 				b = appendInt(appendInt(appendInt(b, int64(e.Min)), int64(e.Max)), int64(e.Need))
 				b = appendInt(appendUint(b, e.untils), int64(e.Within))
 			}
@@ -133,21 +147,24 @@ func (c *Counters) append(dst []byte) []byte {
 	for _, n := range []uint64{c.Matched, c.Timeouts, c.Refused, c.TooLong, c.Errors} {
 		dst = appendUint(dst, n)
 	}
-	return appendString(dst, c.LastError)
+	return cep.AppendText(dst, c.LastError)
 }
 
 // writer writes keys, one after the other.
 type writer struct {
-	program    *Program
-	out        []byte
-	partitions map[*cep.Partition]uint64
-	order      []*cep.Partition
+	program *Program
+	out     []byte
+	number  func(*cep.Partition) uint64
 	// Of the present key:
 	before seenEvent         // the event that was written last
 	events map[uint64]uint64 // number by Seq
 	nodes  map[*node]uint64  // number + 1
 	list   []byte            // the nodes, which stand before what refers to them
 	kept   map[keptKey]bool
+}
+
+func newWriter(p *Program, number func(*cep.Partition) uint64) *writer {
+	return &writer{program: p, number: number, events: map[uint64]uint64{}, nodes: map[*node]uint64{}, kept: map[keptKey]bool{}}
 }
 
 type keptKey struct {
@@ -161,6 +178,7 @@ type seenEvent struct {
 	seq  uint64
 }
 
+// key appends the state of a key, without its name.
 func (w *writer) key(r *Runs) {
 	w.before, w.list = seenEvent{}, w.list[:0]
 	clear(w.events)
@@ -194,17 +212,17 @@ func (w *writer) key(r *Runs) {
 	b = appendUint(b, uint64(len(held)))
 	for _, c := range held {
 		b = appendUint(b, w.node(c.node)-1)
-		b = appendBool(appendInt(b, int64(c.at.Time)), c.at.Timed())
+		b = cep.AppendFlag(appendInt(b, int64(c.at.Time)), c.at.Timed())
 		if !c.at.Timed() {
 			b = appendUint(b, c.at.Seq)
 		}
 	}
-	w.out = appendUint(appendString(w.out, r.key), r.last)
+	w.out = appendUint(w.out, r.last)
 	w.out = appendUint(w.out, uint64(len(w.nodes)))
 	w.out = append(append(w.out, w.list...), b...)
-	w.out = appendBool(w.out, memories != nil)
+	w.out = cep.AppendFlag(w.out, memories != nil)
 	for kind, x := range memories {
-		w.out = appendBool(w.out, x != nil)
+		w.out = cep.AppendFlag(w.out, x != nil)
 		if x != nil {
 			w.memory(x, w.program.memories[kind].element)
 		}
@@ -248,7 +266,7 @@ func appendRun(dst []byte, t *run) []byte {
 	if f := t.frame; f != nil {
 		dst = appendUint(appendUint(dst, f.bars), uint64(f.count))
 		for _, g := range f.groups {
-			dst = appendInt(appendBool(appendUint(dst, uint64(g.n)), g.took), int64(g.first))
+			dst = appendInt(cep.AppendFlag(appendUint(dst, uint64(g.n)), g.took), int64(g.first))
 		}
 	}
 	return dst
@@ -287,13 +305,7 @@ func (w *writer) event(dst []byte, n *node) []byte {
 	dst = appendInt(dst, int64(n.time-w.before.time)) // may wrap; so does reading it
 	dst = appendUint(dst, n.seq-w.before.seq)
 	w.before = seenEvent{n.time, n.seq}
-	p, ok := w.partitions[n.partition]
-	if !ok {
-		p = uint64(len(w.order))
-		w.partitions[n.partition] = p
-		w.order = append(w.order, n.partition)
-	}
-	return appendInt(appendUint(dst, p), n.offset)
+	return appendInt(appendUint(dst, w.number(n.partition)), n.offset)
 }
 
 func appendKept(dst []byte, k *kept, l *layout) []byte {
@@ -301,10 +313,10 @@ func appendKept(dst []byte, k *kept, l *layout) []byte {
 		k = &kept{}
 	}
 	for i := range l.slots {
-		dst = appendValue(dst, k.values[i])
+		dst = cep.AppendValue(dst, k.values[i])
 	}
 	if l.value != nil {
-		dst = appendValue(dst, k.value)
+		dst = cep.AppendValue(dst, k.value)
 	}
 	if k.raw == nil {
 		return appendUint(dst, 0)
@@ -320,19 +332,19 @@ func (w *writer) memory(x *memory, e *element) {
 	case e.FirstSeen != nil:
 		w.out = appendUint(w.out, uint64(len(x.met.values)))
 		for y := x.met.oldest; y != nil; y = y.newer {
-			w.out = appendInt(appendString(w.out, y.values), int64(y.time))
+			w.out = appendInt(cep.AppendText(w.out, y.values), int64(y.time))
 		}
 	case e.looksAround():
 		w.out = appendUint(w.out, uint64(len(x.past)))
 		for _, p := range x.past {
 			w.seen(p.event, &e.seen)
-			w.out = appendBool(w.out, p.prev != nil)
+			w.out = cep.AppendFlag(w.out, p.prev != nil)
 			if p.prev != nil {
 				w.seen(p.prev, &w.program.prevLayout)
 			}
 		}
 	case e.Edge:
-		w.out = appendBool(w.out, x.held)
+		w.out = cep.AppendFlag(w.out, x.held)
 	}
 }
 

@@ -404,12 +404,12 @@ func TestTable(t *testing.T) {
 				t.Fatalf("%s: found %v, want %v", key, r, want[key])
 			}
 			if r == nil {
-				r = &Runs{key: key, hash: hash(key)}
+				r = &Runs{key: key}
 				want[key] = r
-				table.insert(r)
+				table.insert(r, hash(key))
 			} else if rapid.Bool().Draw(t, "remove") {
 				delete(want, key)
-				table.remove(r)
+				table.remove(r, hash(key))
 			}
 			seen := 0
 			for r := range table.all() {

@@ -3,6 +3,8 @@ package nfa
 import (
 	"hash/maphash"
 	"iter"
+	"slices"
+	"strings"
 )
 
 // table finds the Runs of a key. It is a hash table with linear probing (Knuth, TAOCP 6.4, algorithms L and R): a slot costs
@@ -18,6 +20,8 @@ const tableMin = 16 // slots; a power of two, as all sizes are
 
 // hashKey is never 0.
 func hashKey(key []byte) uint32 { return uint32(maphash.Bytes(seed, key)>>32) | 1 }
+
+func hashText(key string) uint32 { return uint32(maphash.String(seed, key)>>32) | 1 }
 
 // find returns the Runs of a key, or nil.
 func (t *table) find(key []byte, hash uint32) *Runs {
@@ -39,12 +43,12 @@ func (t *table) find(key []byte, hash uint32) *Runs {
 func (t *table) home(hash uint32) int { return int(hash>>1) & (len(t.hashes) - 1) }
 
 // insert adds Runs whose key is not there.
-func (t *table) insert(r *Runs) {
+func (t *table) insert(r *Runs, hash uint32) {
 	if 4*(t.count+1) > 3*len(t.hashes) {
 		t.resize(max(2*len(t.hashes), tableMin))
 	}
 	t.count++
-	t.put(r.hash, r)
+	t.put(hash, r)
 }
 
 // reserve makes room for so many entries at once.
@@ -67,9 +71,9 @@ func (t *table) put(hash uint32, r *Runs) {
 }
 
 // remove takes Runs out that are there, and moves later ones up that were displaced by them.
-func (t *table) remove(r *Runs) {
+func (t *table) remove(r *Runs, hash uint32) {
 	mask := len(t.hashes) - 1
-	i := t.home(r.hash)
+	i := t.home(hash)
 	for t.runs[i] != r {
 		i = (i + 1) & mask
 	}
@@ -109,4 +113,9 @@ func (t *table) all() iter.Seq[*Runs] {
 			}
 		}
 	}
+}
+
+// sorted gives the Runs in the order of their keys.
+func (t *table) sorted() []*Runs {
+	return slices.SortedFunc(t.all(), func(a, b *Runs) int { return strings.Compare(a.key, b.key) })
 }
