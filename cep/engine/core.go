@@ -26,6 +26,17 @@ type Options struct {
 	Batch int
 	// Furthest remembers the run of each rule that came furthest, for tests of rules: see [Core.Furthest].
 	Furthest bool
+	// Shards is the number of parts into which keys fall; 1 where it is 0, [checkpoint.Slots] at most. Output does not depend
+	// on it.
+	Shards int
+	// Parallel gives each shard, and the back where their matches meet, a goroutine of its own: see [Core.Close].
+	Parallel bool
+	// PerClock lets alerts out as soon as the clock of their rules has passed them: a stream that stalls delays only rules that
+	// read it, and alerts of rules on different clocks come in no promised order. Otherwise all alerts come in one order.
+	PerClock bool
+	// Reject is told of each event or record that is refused, in the goroutine of the caller of Push, and not again when it
+	// is read again. Nil: nobody wants to know.
+	Reject func(*Reject)
 }
 
 // Keeper makes what an event borrows stay valid: see [codec.Decoder].
@@ -431,8 +442,8 @@ func (c *Core) touches(s *stream, ev *cep.Event) bool {
 	return false
 }
 
-// Refuse counts a record of the partition that is no event.
-func (c *Core) Refuse(from *cep.Partition, kind codec.ErrorKind, err error) {
+// Refuse counts a record of the partition that is no event. The record is borrowed, for [Options.Reject].
+func (c *Core) Refuse(from *cep.Partition, offset int64, kind codec.ErrorKind, err error, data []byte) {
 	p := c.partition(from)
 	if p == nil {
 		return

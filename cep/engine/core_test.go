@@ -278,9 +278,9 @@ func TestPanicDisablesOneRule(t *testing.T) {
 
 func TestRefusedRecords(t *testing.T) {
 	b := newBench(t, setOf(), 1, engine.Stream{Name: "auth"})
-	b.Refuse(auth0, codec.BadJSON, &codec.Error{Kind: codec.BadJSON, Offset: 3, Detail: "no object"})
-	b.Refuse(auth0, codec.NoTime, &codec.Error{Kind: codec.NoTime, Offset: -1})
-	b.Refuse(auth0, codec.NoTime, &codec.Error{Kind: codec.NoTime, Offset: -1})
+	b.Refuse(auth0, 0, codec.BadJSON, &codec.Error{Kind: codec.BadJSON, Offset: 3, Detail: "no object"}, nil)
+	b.Refuse(auth0, 1, codec.NoTime, &codec.Error{Kind: codec.NoTime, Offset: -1}, nil)
+	b.Refuse(auth0, 2, codec.NoTime, &codec.Error{Kind: codec.NoTime, Offset: -1}, nil)
 	s := b.Summary().Streams[0]
 	if diff := cmp.Diff(map[string]uint64{"bad json": 1, "no time": 2}, s.Bad); diff != "" {
 		t.Error(diff)

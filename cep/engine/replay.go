@@ -161,7 +161,7 @@ func (r *replay) read(ctx context.Context, in *input) (ended bool, err error) {
 				return false, err
 			}
 			r.records++
-			r.core.Refuse(p, codec.TooLarge, bad)
+			r.core.Refuse(p, bad.Position.Offset, codec.TooLarge, bad, nil)
 			continue
 		}
 		r.records++
@@ -181,5 +181,5 @@ func (r *replay) refuse(in *input, offset int64, err error) {
 	if bad, ok := errors.AsType[*codec.Error](err); ok {
 		kind = bad.Kind
 	}
-	r.core.Refuse(in.reader.Partition(), kind, fmt.Errorf("%s at offset %d: %w", in.reader.Name(), offset, err))
+	r.core.Refuse(in.reader.Partition(), offset, kind, fmt.Errorf("%s at offset %d: %w", in.reader.Name(), offset, err), nil)
 }
