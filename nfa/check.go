@@ -25,14 +25,32 @@ func (p *Program) checkNode(n *node) error {
 
 // checkKey says which invariant the state of a key breaks. It holds between two calls of the machine.
 func (m *Machine) checkKey(r *Runs) error {
+	until, err := m.inspect(r)
+	if err == nil && until <= m.now && until < cep.AfterAll {
+		err = errors.New("something is kept that is over")
+	}
+	return err
+}
+
+// inspect is checkKey for a time that is not known yet: the state is what it can be before until.
+func (m *Machine) inspect(r *Runs) (until cep.Time, err error) {
+	until = cep.AfterAll
+	err = m.inspectKey(r, &until)
+	return until, err
+}
+
+func (m *Machine) inspectKey(r *Runs, until *cep.Time) error {
 	p := m.program
 	var before *start
 	count := int32(0)
 	for s := r.oldest; s != nil; s = s.next {
 		count++
 		parked := s.state&startParked != 0
+		if parked && p.pattern.Within > 0 {
+			*until = min(*until, s.first.time.Add(p.pattern.Within))
+		}
 		switch {
-		case parked && (!p.led || len(s.runs()) > 0 || p.logging&^r.hears != 0 || p.pattern.Within > 0 && s.first.time.Add(p.pattern.Within) <= m.now):
+		case parked && (!p.led || len(s.runs()) > 0 || p.logging&^r.hears != 0):
 			return errors.New("a start is parked that cannot be")
 		case !parked && before != nil && before.state&startParked != 0:
 			return errors.New("a start is followed behind a parked one")
@@ -55,7 +73,7 @@ func (m *Machine) checkKey(r *Runs) error {
 		}
 		for i := range runs {
 			t := &runs[i]
-			if err := m.checkRun(s, t); err != nil {
+			if err := m.checkRun(s, t, until); err != nil {
 				return err
 			}
 			if same != nil {
@@ -102,7 +120,7 @@ func (m *Machine) checkKey(r *Runs) error {
 			continue
 		}
 		there = true
-		if err := m.checkMemory(x, p.memories[kind]); err != nil {
+		if err := m.checkMemory(x, p.memories[kind], until); err != nil {
 			return err
 		}
 	}
@@ -112,7 +130,7 @@ func (m *Machine) checkKey(r *Runs) error {
 	return nil
 }
 
-func (m *Machine) checkRun(s *start, t *run) error {
+func (m *Machine) checkRun(s *start, t *run, until *cep.Time) error {
 	p := m.program
 	if t.node.root().seq != s.first.seq {
 		return errors.New("a run of another start")
@@ -152,16 +170,18 @@ func (m *Machine) checkRun(s *start, t *run) error {
 		if t.node.length == 0 {
 			return errors.New("a start without an event waits for one")
 		}
-		if m.deadline(s, t) <= m.now {
-			return errors.New("a run waits past its deadline")
-		}
+		*until = min(*until, m.deadline(s, t))
 		return nil
 	}
 	for i := range p.elements {
 		e := &p.elements[i]
-		if t.absent&e.bit != 0 && (e.role != absentLater || m.absenceEnd(s, t, e) <= m.now) {
-			return errors.New("an absence is pending past its deadline")
+		if t.absent&e.bit == 0 {
+			continue
 		}
+		if e.role != absentLater {
+			return errors.New("an absence is pending that is at the start")
+		}
+		*until = min(*until, m.absenceEnd(s, t, e))
 	}
 	return nil
 }
@@ -205,9 +225,9 @@ func (m *Machine) checkFrame(t *run) error {
 	return nil
 }
 
-func (m *Machine) checkMemory(x *memory, k memoryKind) error {
-	if k.reach != Forever && x.time.Add(k.reach) <= m.now {
-		return errors.New("something is remembered that has aged out")
+func (m *Machine) checkMemory(x *memory, k memoryKind, until *cep.Time) error {
+	if k.reach != Forever {
+		*until = min(*until, x.time.Add(k.reach))
 	}
 	e := k.element
 	switch {

@@ -13,10 +13,9 @@ import (
 // The state of a machine as records, one for each key, so that making it durable costs what has changed. The state of a key
 // is written as in a snapshot, without its name; docs/format/state.md draws both kinds of record.
 //
-//	record   = version, key, or the key of a row pattern
-//	globals  = magic, version, shape, int now, int firstTime, counters, uint skips, checksum
-//
-// A partition is a number that the caller gives out, and must keep as long as the records.
+//	record    = version, key, or the key of a row pattern
+//	partition = uint number, [string stream, string name] if the number is 0
+//	globals   = magic, version, shape, int now, int firstTime, counters, uint skips, checksum
 const (
 	recordVersion  = 1
 	recordSnapshot = 2 // the version of the snapshot whose keys a record has
@@ -25,6 +24,17 @@ const (
 	globalsVersion = 1
 	globalsHead    = len(globalsMagic) + 1 + checksumSize
 )
+
+// Partitions numbers partitions for records, in which one number stands for a stream and a name. It must know a number as long
+// as there are records with it.
+type Partitions interface {
+	// Number returns the number of a partition, the same one every time; 0: it has none, and records name it.
+	Number(*cep.Partition) uint64
+	// ByNumber returns the partition of a number above 0, nil where there is none.
+	ByNumber(uint64) *cep.Partition
+	// ByName returns the one Partition of a stream and name.
+	ByName(stream, name string) *cep.Partition
+}
 
 // marks say what the owner of the machine knows of a key.
 type marks uint8
@@ -68,12 +78,10 @@ func (c *changes) noteRow(k *rowKey, empty bool) {
 // the record of the key, valid during the call, and nil where the key has no state any more and was yielded or restored
 // before. A key that came and went in between is passed over. Matches must have been taken.
 //
-// number gives each partition a number, the same one every time.
-//
 // The first call of a new machine costs O(state); from then on the machine keeps a list of what changes, and a call costs
 // O(state of the keys that have changed). A machine that was asked once must be asked again and again: the list grows until
 // then.
-func (m *Machine) Changes(number func(*cep.Partition) uint64, yield func(key string, value []byte)) {
+func (m *Machine) Changes(parts Partitions, yield func(key string, value []byte)) {
 	invariant.Check(len(m.out) == 0, "changes are asked for while %d matches wait to be taken", len(m.out))
 	c := m.changes
 	if c == nil {
@@ -85,26 +93,22 @@ func (m *Machine) Changes(number func(*cep.Partition) uint64, yield func(key str
 		}
 		m.changes = c
 	}
-	w := newWriter(m.program, number)
+	w := newRecordWriter(m.program, parts)
 	for _, r := range c.runs {
 		r.marks &^= listed
 		if r.empty() {
 			continue // it is kept to be used again
 		}
-		w.out = append(w.out[:0], recordVersion)
-		w.key(r)
 		r.marks |= stored
-		yield(r.key, w.out)
+		yield(r.key, w.record(r))
 	}
 	for _, k := range c.rows {
 		k.marks &^= listed
 		if m.rows.keys[k.key] != k {
 			continue
 		}
-		w.out = append(w.out[:0], recordVersion)
-		w.rowKey(k)
 		k.marks |= stored
-		yield(k.key, w.out)
+		yield(k.key, w.rowRecord(k))
 	}
 	for _, key := range c.gone {
 		if !m.has(key) {
@@ -115,6 +119,45 @@ func (m *Machine) Changes(number func(*cep.Partition) uint64, yield func(key str
 	clear(c.rows)
 	clear(c.gone)
 	c.runs, c.rows, c.gone = emptied(c.runs), emptied(c.rows), emptied(c.gone)
+}
+
+// Records calls yield for every key that has state, in order, with its record, valid during the call. What [Machine.Changes]
+// knows stays as it is. Matches must have been taken.
+func (m *Machine) Records(parts Partitions, yield func(key string, value []byte)) {
+	invariant.Check(len(m.out) == 0, "records are asked for while %d matches wait to be taken", len(m.out))
+	w := newRecordWriter(m.program, parts)
+	if m.rows != nil {
+		for _, k := range m.rows.sorted() {
+			yield(k.key, w.rowRecord(k))
+		}
+		return
+	}
+	for _, r := range m.keys.sorted() {
+		yield(r.key, w.record(r))
+	}
+}
+
+func newRecordWriter(p *Program, parts Partitions) *writer {
+	return newWriter(p, func(dst []byte, p *cep.Partition) []byte {
+		n := parts.Number(p)
+		if dst = appendUint(dst, n); n == 0 {
+			dst = cep.AppendText(cep.AppendText(dst, p.Stream), p.Name)
+		}
+		return dst
+	})
+}
+
+// record is the record of a key, valid until the next one.
+func (w *writer) record(r *Runs) []byte {
+	w.out = append(w.out[:0], recordVersion)
+	w.key(r)
+	return w.out
+}
+
+func (w *writer) rowRecord(k *rowKey) []byte {
+	w.out = append(w.out[:0], recordVersion)
+	w.rowKey(k)
+	return w.out
 }
 
 // listMax bounds the memory that lists of changes keep from one epoch to the next: after a burst it goes back.
@@ -224,33 +267,49 @@ func MergeGlobals(parts ...[]byte) ([]byte, error) {
 }
 
 // Restorer makes a machine of records. The keys come in any order, each once; those that the caller does not offer belong
-// to another machine. After an error it is of no use.
+// to another machine. After an error it is of no use. Errors wrap [ErrSnapshot].
 type Restorer struct {
 	restorer *restorer
+	globals  *globals
 	err      error
 }
 
-// NewRestorer returns a Restorer for a machine of the program whose globals these are, or those of several such machines
-// merged. partition returns the partition of a number, nil where there is none. The error wraps [ErrSnapshot].
+// NewRestorer returns a Restorer for a machine of the program.
+func NewRestorer(p *Program, memo *Memo, parts Partitions) *Restorer {
+	x := newRestorer(NewMachine(p, memo), recordSnapshot)
+	x.partition = func() *cep.Partition {
+		n := x.Uint()
+		if n > 0 {
+			return parts.ByNumber(n)
+		}
+		stream, name := x.Text(), x.Text()
+		if x.Err() != nil {
+			return nil
+		}
+		return parts.ByName(stream, name)
+	}
+	return &Restorer{restorer: x}
+}
+
+// Globals reads the globals of the machine, or those of several machines of the program merged. They may come after keys.
 //
 // The machine has the counters of the globals: where several machines share the keys, all but one are to be given
 // [Machine.SetCounters] with none.
-func NewRestorer(p *Program, memo *Memo, data []byte, partition func(uint64) *cep.Partition) (*Restorer, error) {
-	g, err := readGlobals(data)
-	if err != nil {
-		return nil, err
+func (r *Restorer) Globals(data []byte) error {
+	if r.err != nil {
+		return r.err
 	}
-	if g.shape != p.shape() || len(g.counters.Taken) != len(p.pattern.Names) {
-		return nil, fmt.Errorf("%w: it belongs to another program than %s", ErrSnapshot, p.pattern.Rule)
+	p := r.restorer.machine.program
+	if r.globals, r.err = readGlobals(data); r.err != nil {
+		return r.err
 	}
-	m := NewMachine(p, memo)
-	m.now, m.firstTime, m.counters = g.now, g.firstTime, g.counters
-	r := newRestorer(m, recordSnapshot)
-	r.partition = partition
-	return &Restorer{restorer: r}, nil
+	if r.globals.shape != p.shape() || len(r.globals.counters.Taken) != len(p.pattern.Names) {
+		r.err = fmt.Errorf("%w: it belongs to another program than %s", ErrSnapshot, p.pattern.Rule)
+	}
+	return r.err
 }
 
-// Key reads the record of a key. It keeps nothing of value. The error wraps [ErrSnapshot].
+// Key reads the record of a key. It keeps nothing of value.
 func (r *Restorer) Key(key string, value []byte) error {
 	if r.err != nil {
 		return r.err
@@ -275,13 +334,23 @@ func (r *Restorer) Key(key string, value []byte) error {
 	return r.err
 }
 
-// Machine returns the machine, when all keys are there. It is asked for [Machine.Changes] from then on.
+// Machine returns the machine, when all keys and the globals are there. Its keys count as yielded and unchanged; it has to be
+// asked for [Machine.Changes] from then on.
 func (r *Restorer) Machine() (*Machine, error) {
+	if r.err == nil && r.globals == nil {
+		r.err = fmt.Errorf("%w: the globals of the machine are missing", ErrSnapshot)
+	}
 	if r.err != nil {
 		return nil, r.err
 	}
-	m := r.restorer.machine
+	m, g := r.restorer.machine, r.globals
+	m.now, m.firstTime, m.counters = g.now, g.firstTime, g.counters
+	r.restorer.Reader = cep.NewReader(nil)
 	r.restorer.finish()
+	if err := r.restorer.Err(); err != nil {
+		r.err = unreadable(err)
+		return nil, r.err
+	}
 	m.changes = &changes{}
 	for runs := range m.keys.all() {
 		runs.marks = stored

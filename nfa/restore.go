@@ -32,10 +32,11 @@ func Restore(p *Program, memo *Memo, data []byte, intern func(stream, partition 
 	r := newRestorer(NewMachine(p, memo), version)
 	r.Reader = cep.NewReader(body[snapshotHead:])
 	r.body(intern)
-	if err := r.End(); err != nil {
+	r.Check(r.Left() == 0, "bytes behind the end")
+	r.finish()
+	if err := r.Err(); err != nil {
 		return nil, unreadable(err)
 	}
-	r.finish()
 	return r.machine, nil
 }
 
@@ -44,8 +45,8 @@ type restorer struct {
 	cep.Reader
 	version byte
 	machine *Machine
-	// partition returns the partition of a number, nil where there is none.
-	partition func(uint64) *cep.Partition
+	// partition reads what stands for a partition, nil where there is none.
+	partition func() *cep.Partition
 	// Of the present key:
 	before seenEvent
 	events []*node // their fields of the event only
@@ -53,6 +54,8 @@ type restorer struct {
 	kept   map[keptKey]*kept
 	// remembered are the memories of all keys, by kind.
 	remembered [][]*memory
+	// newest is the time of the newest event of all keys of a row pattern, until when something of a key is over.
+	newest, until cep.Time
 	// uncounted takes the place of the machine's counters while events are looked at once more.
 	uncounted Counters
 }
@@ -60,6 +63,7 @@ type restorer struct {
 func newRestorer(m *Machine, version byte) *restorer {
 	return &restorer{
 		version: version, machine: m, kept: map[keptKey]*kept{}, remembered: make([][]*memory, len(m.memories)),
+		newest: cep.BeforeAll, until: cep.AfterAll,
 		uncounted: Counters{Taken: make([]uint64, len(m.counters.Taken))},
 	}
 }
@@ -76,8 +80,8 @@ func (r *restorer) body(intern func(stream, partition string) *cep.Partition) {
 	for range r.Count(2) {
 		partitions = append(partitions, intern(r.Text(), r.Text()))
 	}
-	r.partition = func(n uint64) *cep.Partition {
-		if n < uint64(len(partitions)) {
+	r.partition = func() *cep.Partition {
+		if n := r.Uint(); n < uint64(len(partitions)) {
 			return partitions[n]
 		}
 		return nil
@@ -108,10 +112,12 @@ func (r *restorer) key(key string) {
 	if r.Err() != nil {
 		return
 	}
-	if err := m.checkKey(runs); err != nil {
+	until, err := m.inspect(runs)
+	if err != nil {
 		r.Fail("%v", err)
 		return
 	}
+	r.until = min(r.until, until)
 	m.keys.insert(runs, hashText(runs.key))
 	if m.brake != nil {
 		m.brake.settle(runs.key, false, true, 0, runs.weigh)
@@ -127,8 +133,11 @@ func (r *restorer) key(key string) {
 	}
 }
 
-// finish puts what stands in the order of time over all keys in that order.
+// finish puts what stands in the order of time over all keys in that order, and holds it against the watermark.
 func (r *restorer) finish() {
+	if r.Err() != nil {
+		return
+	}
 	m := r.machine
 	for kind, list := range r.remembered {
 		slices.SortFunc(list, func(a, b *memory) int {
@@ -139,6 +148,11 @@ func (r *restorer) finish() {
 		}
 	}
 	m.reschedule()
+	if m.rows != nil {
+		r.until = m.rows.deadline()
+	}
+	r.Check(r.newest <= m.now.Add(1), "an event above the watermark")
+	r.Check(r.until > m.now || r.until == cep.AfterAll, "something is kept that is over")
 }
 
 func readCounters(r *cep.Reader, c *Counters) {
@@ -287,15 +301,10 @@ func (r *restorer) event(n *node) {
 	n.offset = r.Int()
 }
 
-// place reads the number of a partition.
 func (r *restorer) place() *cep.Partition {
-	n := r.Uint()
-	if r.Err() != nil {
-		return nil
-	}
-	p := r.partition(n)
+	p := r.partition()
 	if p == nil {
-		r.Fail("unknown partition %d", n)
+		r.Fail("unknown partition")
 	}
 	return p
 }

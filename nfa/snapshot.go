@@ -56,14 +56,14 @@ func (m *Machine) AppendSnapshot(dst []byte) []byte {
 	}
 	// Partitions are numbered as they are met, so the keys are written first and stand behind them.
 	numbers, order := map[*cep.Partition]uint64{}, []*cep.Partition(nil)
-	w := newWriter(m.program, func(p *cep.Partition) uint64 {
+	w := newWriter(m.program, func(dst []byte, p *cep.Partition) []byte {
 		n, ok := numbers[p]
 		if !ok {
 			n = uint64(len(order))
 			numbers[p] = n
 			order = append(order, p)
 		}
-		return n
+		return appendUint(dst, n)
 	})
 	if m.rows != nil {
 		for _, k := range m.rows.sorted() {
@@ -154,7 +154,8 @@ func (c *Counters) append(dst []byte) []byte {
 type writer struct {
 	program *Program
 	out     []byte
-	number  func(*cep.Partition) uint64
+	// partition appends what stands for a partition.
+	partition func(dst []byte, p *cep.Partition) []byte
 	// Of the present key:
 	before seenEvent         // the event that was written last
 	events map[uint64]uint64 // number by Seq
@@ -163,8 +164,10 @@ type writer struct {
 	kept   map[keptKey]bool
 }
 
-func newWriter(p *Program, number func(*cep.Partition) uint64) *writer {
-	return &writer{program: p, number: number, events: map[uint64]uint64{}, nodes: map[*node]uint64{}, kept: map[keptKey]bool{}}
+func newWriter(p *Program, partition func(dst []byte, p *cep.Partition) []byte) *writer {
+	return &writer{
+		program: p, partition: partition, events: map[uint64]uint64{}, nodes: map[*node]uint64{}, kept: map[keptKey]bool{},
+	}
 }
 
 type keptKey struct {
@@ -305,7 +308,7 @@ func (w *writer) event(dst []byte, n *node) []byte {
 	dst = appendInt(dst, int64(n.time-w.before.time)) // may wrap; so does reading it
 	dst = appendUint(dst, n.seq-w.before.seq)
 	w.before = seenEvent{n.time, n.seq}
-	return appendInt(appendUint(dst, w.number(n.partition)), n.offset)
+	return appendInt(w.partition(dst, n.partition), n.offset)
 }
 
 func appendKept(dst []byte, k *kept, l *layout) []byte {
