@@ -13,7 +13,18 @@ import (
 // number may change from run to run.
 const Slots = 256
 
-// Record is a piece of state. Value replaces what was there under the slot and key; nil removes it.
+// NoteSavepoint is the note that an import leaves which begins a new lineage: its value is a [Savepoint] in JSON. The job
+// removes it when every sink has begun.
+const NoteSavepoint = "cepd:savepoint"
+
+// Savepoint says what was imported.
+type Savepoint struct {
+	Job   string    `json:"job"`
+	Epoch cep.Epoch `json:"epoch"`
+}
+
+// Record is a piece of state. Value replaces what was there under the slot and key; nil removes it. Of several for one key in
+// one commit the last one counts.
 type Record struct {
 	Slot  uint8
 	Key   []byte
@@ -114,13 +125,16 @@ type Store interface {
 	// Epochs returns the epochs that are kept, oldest first; damaged ones say so.
 	Epochs(ctx context.Context) ([]Info, error)
 	// Restore hands out all records of an epoch, in no order, each key once, and returns its manifest. What is handed out is
-	// valid during the call of each only. A damaged epoch is refused ([ErrDamaged]).
+	// valid during the call of each only, and each must not call the store. A damaged epoch is refused before anything of it
+	// is handed out ([ErrDamaged]): everything that is needed is verified first.
 	Restore(ctx context.Context, e cep.Epoch, each func(Record) error) (*Manifest, error)
 	// Commit makes an epoch durable, or does nothing. Epochs follow each other without gaps; that of the manifest is one
-	// above the newest, whatever became of that one. A commit that is there already, byte for byte, is no error: the reply
-	// may have been lost.
+	// above the newest, whatever became of that one, and 1 in an empty store. A commit that is there already, byte for byte,
+	// is no error: the reply may have been lost. Messages of a sink are numbered without gaps; where none is kept they may
+	// go on further above. Behind an error the store is as it was, and the same commit may be tried again.
 	Commit(ctx context.Context, c *Commit) error
-	// Rewind forgets the epochs above e, and the messages that they brought: e is the newest one then.
+	// Rewind forgets the epochs above e, and the messages that they brought: e is the newest one then. What was forgotten
+	// of the messages before stays forgotten.
 	Rewind(ctx context.Context, e cep.Epoch) error
 	// Blob returns content by its hash; [ErrMissing].
 	Blob(ctx context.Context, hash string) ([]byte, error)
@@ -128,17 +142,19 @@ type Store interface {
 	Outbox(ctx context.Context, sink string, from uint64, max, bytesMax int) ([]Outgoing, error)
 	// OutboxSize is the number of messages that are kept for a sink, and their bytes.
 	OutboxSize(sink string) (messages int, bytes int64)
-	// Note keeps a small value of a sink between epochs, as of a position that was begun.
+	// Note keeps a small value of a sink between epochs, as of a position that was begun; nil removes it.
 	Note(ctx context.Context, name string, value []byte) error
 	// Noted returns it; nil where there is none.
 	Noted(ctx context.Context, name string) ([]byte, error)
-	// Oldest returns the manifest of the oldest epoch that is kept: sources must stay readable from its positions.
+	// Oldest returns the manifest of the oldest epoch that is kept and sound: sources must stay readable from its positions.
+	// [ErrMissing] where there is none.
 	Oldest(ctx context.Context) (*Manifest, error)
 	// Maintain does the housekeeping that is due: it folds what changed into a new base and drops what is older than is
 	// kept. It may run beside Commit, and gives up when ctx ends.
 	Maintain(ctx context.Context) error
-	// Check verifies everything that is kept and returns all that is wrong.
+	// Check verifies everything that is kept and returns all that is wrong, joined.
 	Check(ctx context.Context) error
+	// Close waits for the calls that run. Everything is durable before it.
 	Close() error
 }
 
