@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 
 	"github.com/cepd/cepd/cep"
@@ -108,71 +107,42 @@ var guaranteeNames = [...]string{"exactly_once", "at_least_once", "at_most_once"
 // String returns the word that configurations use.
 func (g Guarantee) String() string { return guaranteeNames[g] }
 
+// ParseGuarantee reads the word that configurations use.
+func ParseGuarantee(s string) (Guarantee, error) {
+	for g, name := range guaranteeNames {
+		if s == name {
+			return Guarantee(g), nil
+		}
+	}
+	return 0, fmt.Errorf("unknown guarantee %q: exactly_once, at_least_once or at_most_once", s)
+}
+
+// MarshalText writes that word.
+func (g Guarantee) MarshalText() ([]byte, error) { return []byte(g.String()), nil }
+
 // Sink is a destination. Its calls come from one goroutine, one at a time; Close may come from another, after the context of
 // a call that runs was cancelled.
 //
-// Every call may be repeated: a reply that was lost is no harm. An error that is none of those below may pass, and the
-// caller tries again after a while.
+// Every call may be repeated: a reply that was lost is no harm. An error that is none of those in this package may pass, and
+// the caller tries again after a while. A call ends in bounded time by itself: the sink has the time-outs that fit its
+// destination.
 type Sink interface {
 	// Open fences every predecessor and returns where the destination stands. A sink that keeps no position there returns
 	// the zero Progress. It is called again after [FencedError] says that the destination forgot who owns it, and after a
 	// new start; never because a connection broke.
+	//
+	// A zero Chain at a Sequence above 0 says that the position itself is lost and was read off what is there: the caller
+	// compares nothing, and calls Begin with that very lineage and sequence.
 	Open(ctx context.Context) (Progress, error)
-	// Begin makes p, whose lineage is above that of the destination, the position there: what follows goes on from p.
-	// Repeating it is no error. A sink without a position at the destination does nothing.
+	// Begin makes p the position at the destination: what follows goes on from p. Its lineage is above that of the
+	// destination, or equal where the destination has lost its position. Repeating it is no error. A sink without a position
+	// at the destination does nothing.
 	Begin(ctx context.Context, p Progress) error
 	// Publish applies the messages and the position behind them together, exactly behind b.Base, or changes nothing. A
 	// batch that is there already is acknowledged. It never skips.
+	//
+	// A sink without a position at the destination may get some way into a batch: with its error it then returns an Ack
+	// whose Published says how far, and the caller goes on from there.
 	Publish(ctx context.Context, b Batch) (Ack, error)
 	Close() error
-}
-
-// ErrStop is inside errors that no repetition mends: a wrong password, a destination of another type.
-var ErrStop = errors.New("the sink stops")
-
-// StandsError is an answer of Publish: the destination stands elsewhere than at the batch's base or end. The caller compares
-// the chain of its own messages there, and goes on from there if they are equal.
-type StandsError struct{ At Progress }
-
-// Error says where.
-func (e *StandsError) Error() string {
-	return fmt.Sprintf("the destination stands at lineage %d, sequence %d", e.At.Lineage, e.At.Sequence)
-}
-
-// FencedError is an answer of Publish: somebody else owns the destination. Forgotten says that it is not a successor but a
-// destination that went back to before our Open, so that Open is right.
-type FencedError struct {
-	Owner     string
-	Forgotten bool
-}
-
-// Error names the owner.
-func (e *FencedError) Error() string {
-	if e.Forgotten {
-		return "the destination has forgotten who owns it"
-	}
-	return fmt.Sprintf("another instance owns the destination now (%s)", e.Owner)
-}
-
-// DivergedError is an answer of Publish, or what the Publisher finds: the destination holds other messages than ours.
-type DivergedError struct {
-	At     Progress
-	Detail string
-}
-
-// Error says where and what to do.
-func (e *DivergedError) Error() string {
-	return fmt.Sprintf("the destination holds other messages than this job at lineage %d, sequence %d: %s", e.At.Lineage, e.At.Sequence, e.Detail)
-}
-
-// RejectedError is an answer of Publish: the destination will never take this message, and has taken those before it. The
-// message becomes a dead letter, and the caller goes on behind it. Only sinks without a position answer so.
-type RejectedError struct {
-	Sequence uint64
-	Reason   string
-}
-
-// Error says which and why.
-func (e *RejectedError) Error() string {
-	return fmt.Sprintf("message %d was refused: %s", e.Sequence, e.Reason)
 }

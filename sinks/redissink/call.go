@@ -1,0 +1,176 @@
+package redissink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/cepd/cepd/sinks"
+)
+
+// call asks the script. Script and wait for replicas go in one pipeline, hence over one connection: the server waits for what
+// that connection has written.
+func (s *Sink) call(ctx context.Context, r request) (answer, error) {
+	if err := ctx.Err(); err != nil {
+		return answer{}, err
+	}
+	stop := context.AfterFunc(ctx, s.client.conns.cut)
+	defer stop()
+	keys, args := []string{s.position, s.config.target()}, s.arguments(r)
+	whole := false
+	for attempt := 1; ; attempt++ {
+		master, err := s.client.master(ctx)
+		if err != nil {
+			return answer{}, err
+		}
+		p := master.Pipeline()
+		var cmd *redis.Cmd
+		if whole {
+			cmd = emit.Eval(ctx, p, keys, args...)
+		} else {
+			cmd = emit.EvalSha(ctx, p, keys, args...)
+		}
+		var wait *redis.IntCmd
+		if s.config.Replicas > 0 && r.op != opLook {
+			wait = redis.NewIntCmd(ctx, "wait", s.config.Replicas, s.config.ReplicaTimeout.Milliseconds())
+			_ = p.Process(ctx, wait)
+		}
+		_, _ = p.Exec(ctx) // each command has its own error
+		values, err := cmd.Slice()
+		if err == nil {
+			return s.answered(values, wait)
+		}
+		if cerr := ctx.Err(); cerr != nil {
+			return answer{}, cerr
+		}
+		c := classify(err)
+		if attempt < attemptsMax && c == classNoScript {
+			whole = true // the server was started anew, or it is another one
+			continue
+		}
+		if c == classElsewhere || c == classConnection {
+			s.client.moved(ctx)
+		}
+		return answer{}, err
+	}
+}
+
+// answered reads an answer and what replicas say.
+func (s *Sink) answered(values []any, wait *redis.IntCmd) (answer, error) {
+	a, err := parseAnswer(values)
+	if err != nil {
+		return answer{}, fmt.Errorf("%w: %w", sinks.ErrStop, err)
+	}
+	if wait == nil {
+		return a, nil
+	}
+	n, err := wait.Result()
+	if err != nil {
+		return answer{}, fmt.Errorf("wait for replicas: %w", err)
+	}
+	// Fewer than asked for is no error: what was appended is published, and the outbox keeps it until it is acknowledged.
+	if int(n) >= s.config.Replicas && a.placed && (a.status == statusOK || a.status == statusDup) {
+		s.acknowledged = max(s.acknowledged, a.at.Sequence)
+	}
+	return a, nil
+}
+
+// arguments lays a request out as emit.lua reads it.
+func (s *Sink) arguments(r request) []any {
+	kind, width := "stream", 6
+	if s.config.List != "" {
+		kind, width = "list", 2
+	}
+	trim, threshold := "", ""
+	switch {
+	case s.config.MaxLen > 0:
+		trim, threshold = "MAXLEN", strconv.FormatInt(s.config.MaxLen, 10)
+	case r.minID != "":
+		trim, threshold = "MINID", r.minID
+	}
+	args := make([]any, 0, 11+width*len(r.messages))
+	args = append(args, string(r.op), s.owner, r.fence, r.number, r.base.Sequence, r.base.Chain.String(), kind, trim, threshold, s.config.Channel, width)
+	for i := range r.messages {
+		m := &r.messages[i]
+		body := m.Body
+		if s.config.Format != sinks.Raw {
+			body = s.config.Format.Append(nil, s.source, m)
+		}
+		args = append(args, m.Chain.String(), body)
+		if kind == "stream" {
+			args = append(args, m.ID.String(), m.Rule, kindOf(m), m.Severity)
+		}
+	}
+	return args
+}
+
+// kindOf is the kind of the alert, or the word for what else the message is.
+func kindOf(m *sinks.Message) string {
+	if m.Kind == sinks.KindAlert {
+		return m.What
+	}
+	return m.Kind.String()
+}
+
+// class is what an error of the server means for whoever gets it.
+type class uint8
+
+const (
+	classAgain      class = iota // may pass
+	classNoScript                // the script must be sent whole
+	classElsewhere               // another node of the cluster holds the key
+	classConnection              // the connection broke, or nothing came in time
+	classStop                    // no repetition mends it
+)
+
+// classes are found by a part of the text, because Redis 6.2 and 7.0 put an error inside a script into the text of another.
+var classes = []struct {
+	text  string
+	class class
+}{
+	{"NOSCRIPT", classNoScript},
+	{"MOVED ", classElsewhere},
+	{"ASK ", classElsewhere},
+	{"TRYAGAIN", classElsewhere},
+	{"CLUSTERDOWN", classElsewhere},
+	{"READONLY", classAgain},
+	{"OOM ", classAgain},
+	{"MISCONF", classAgain},
+	{"NOREPLICAS", classAgain},
+	{"BUSY ", classAgain},
+	{"LOADING", classAgain},
+	{"MASTERDOWN", classAgain},
+	{"NOAUTH", classStop},
+	{"WRONGPASS", classStop},
+	{"NOPERM", classStop},
+	{"can't run this command", classStop},
+	{"WRONGTYPE", classStop},
+	{"CROSSSLOT", classStop},
+	{"DB index is out of range", classStop},
+	{"without any password configured", classStop},
+	{"max number of clients", classAgain},
+}
+
+func classify(err error) class {
+	var reply redis.Error
+	if !errors.As(err, &reply) {
+		return classConnection
+	}
+	text := err.Error()
+	for _, c := range classes {
+		if strings.Contains(text, c.text) {
+			return c.class
+		}
+	}
+	return classAgain
+}
+
+// isPermanent says whether the server will answer the same for ever.
+func isPermanent(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply) && classify(err) == classStop
+}

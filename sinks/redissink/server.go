@@ -1,0 +1,96 @@
+package redissink
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/cepd/cepd/sinks"
+)
+
+// checkServer asks the server about itself, with a right that any user may be given, and refuses one that would lose messages
+// by its very settings.
+func (s *Sink) checkServer(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, s.client.conns.cut)
+	defer stop()
+	master, err := s.client.master(ctx)
+	if err != nil {
+		return err
+	}
+	f := facts{}
+	for _, section := range []string{"server", "memory", "persistence", "replication"} {
+		text, err := master.Info(ctx, section).Result()
+		if err != nil {
+			return fmt.Errorf("info %s: %w", section, err)
+		}
+		f.add(text)
+	}
+	if why := f.refusal(&s.config); why != "" {
+		return fmt.Errorf("%w: %s", sinks.ErrStop, why)
+	}
+	for _, what := range f.warnings(&s.config) {
+		s.log.Warn(what)
+	}
+	s.log.Info("the Redis server is fit", "version", f.version(), "position", s.position)
+	return nil
+}
+
+// facts is what INFO says.
+type facts map[string]string
+
+func (f facts) add(info string) {
+	for line := range strings.Lines(info) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			f[name] = value
+		}
+	}
+}
+
+func (f facts) version() string {
+	if v := f["valkey_version"]; v != "" {
+		return "Valkey " + v
+	}
+	return "Redis " + f["redis_version"]
+}
+
+// refusal says why the server cannot be used, "" if it can.
+func (f facts) refusal(c *Config) string {
+	var major, minor int
+	if _, err := fmt.Sscanf(f["redis_version"], "%d.%d", &major, &minor); err == nil && (major < 6 || major == 6 && minor < 2) {
+		return fmt.Sprintf("the server is Redis %s; 6.2 is the oldest one that is supported", f["redis_version"])
+	}
+	if f["role"] == "slave" {
+		return fmt.Sprintf("the server is a replica of %s:%s and takes no writes; give the address of the master", f["master_host"], f["master_port"])
+	}
+	if mode := f["redis_mode"]; mode == "cluster" && !c.Cluster {
+		return "the server is a node of a cluster; set `cluster: true`"
+	} else if mode == "standalone" && c.Cluster {
+		return "the server is no node of a cluster; leave out `cluster: true`"
+	} else if mode == "sentinel" {
+		return "the server is a sentinel; name the master that it watches by `sentinel:`"
+	}
+	if policy := f["maxmemory_policy"]; f.number("maxmemory") > 0 && strings.HasPrefix(policy, "allkeys-") {
+		return fmt.Sprintf("the server evicts any key when its memory is full (maxmemory-policy %s): the alerts and their position too; "+
+			"set maxmemory-policy to noeviction or to one of the volatile policies", policy)
+	}
+	return ""
+}
+
+// warnings says what a failure of the server would cost.
+func (f facts) warnings(c *Config) []string {
+	var w []string
+	if f["aof_enabled"] == "0" {
+		w = append(w, "the server keeps no append-only file: a restart loses alerts since its last snapshot; they are sent again as long as "+
+			"the outbox holds them, and readers may see them twice; set appendonly yes")
+	}
+	if n := f.number("connected_slaves"); int(n) < c.Replicas {
+		w = append(w, fmt.Sprintf("the server has %d replicas, and %d must confirm: nothing counts as acknowledged before there are as many", n, c.Replicas))
+	}
+	return w
+}
+
+func (f facts) number(name string) int64 {
+	n, _ := strconv.ParseInt(f[name], 10, 64)
+	return n
+}
