@@ -9,6 +9,8 @@ GOFUMPT_VERSION := v0.12.0
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -X main.version=$(VERSION)
 FUZZTIME ?= 20s
+# Further Redis and Valkey servers that the tests run on: those that make deps could get.
+export CEPD_REDIS_SERVERS ?= $(shell sh test/redis/servers.sh --list $(BIN)/redis)
 
 .PHONY: help demo test check lint race bench fuzz golden exhaustive sim kill soak deps build clean
 
@@ -70,6 +72,7 @@ deps: ## what the full suite and the linters need
 	@command -v cc >/dev/null || { echo "installing a C compiler (the race detector needs it)"; apt-get update -qq && apt-get install -y -qq gcc libc6-dev; }
 	@command -v redis-server >/dev/null || { echo "installing redis-server (the tests of the Redis sink start their own)"; apt-get update -qq && apt-get install -y -qq redis-server >/dev/null; }
 	@mkdir -p $(BIN)
+	@sh test/redis/servers.sh $(BIN)/redis
 	@go mod download
 	@[ "$$($(BIN)/gofumpt -version 2>/dev/null | cut -d' ' -f1)" = $(GOFUMPT_VERSION) ] || { echo "building gofumpt $(GOFUMPT_VERSION)"; GOBIN=$(BIN) go install mvdan.cc/gofumpt@$(GOFUMPT_VERSION); }
 	@$(BIN)/golangci-lint version 2>/dev/null | grep -q '$(GOLANGCI_VERSION:v%=%)' || { echo "building golangci-lint $(GOLANGCI_VERSION) (some minutes)"; GOBIN=$(BIN) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION); }

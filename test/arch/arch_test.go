@@ -158,7 +158,7 @@ var homes = map[string][]string{
 	"github.com/mattn/go-isatty":          {"cmd/cepd"},
 	"golang.org/x/term":                   {"cmd/cepd"},
 	"github.com/cespare/xxhash":           {"cep/engine", "cep/source", "cep/source/filesource", "checkpoint"},
-	"golang.org/x/sync":                   {"cep/engine", "cmd/cepd"},
+	"golang.org/x/sync":                   {"cep/job", "cmd/cepd"},
 }
 
 func checkHome(t *testing.T, file, pkg, target string) {
