@@ -30,9 +30,9 @@ func (s *Sink) call(ctx context.Context, r request) (answer, error) {
 		p := master.Pipeline()
 		var cmd *redis.Cmd
 		if whole {
-			cmd = emit.Eval(ctx, p, keys, args...)
+			cmd = s.script.Eval(ctx, p, keys, args...)
 		} else {
-			cmd = emit.EvalSha(ctx, p, keys, args...)
+			cmd = s.script.EvalSha(ctx, p, keys, args...)
 		}
 		var wait *redis.IntCmd
 		if s.config.Replicas > 0 && r.op != opLook {

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/cepd/cepd/sinks"
 )
 
@@ -22,6 +24,7 @@ type Sink struct {
 	position string
 	owner    string
 	source   string // of CloudEvents
+	script   *redis.Script
 	log      *slog.Logger
 
 	// fence is the number under which this sink owns the position, 0 before the first Open.
@@ -56,7 +59,7 @@ func New(c Config) (*Sink, error) {
 		return nil, fmt.Errorf("redis sink: %w: %w", sinks.ErrStop, err)
 	}
 	return &Sink{
-		config: c, client: cl, position: positionKey(&c), owner: newToken(),
+		config: c, client: cl, position: positionKey(&c), owner: newToken(), script: emit,
 		source: c.Source, log: c.Logger.With("sink", c.Name), retention: retention{age: c.MaxAge},
 	}, nil
 }
