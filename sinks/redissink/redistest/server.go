@@ -237,12 +237,18 @@ func (s *Server) Follow(t testing.TB, master *Server) {
 	WaitFor(t, "the replica at its master", func() bool {
 		return strings.Contains(master.Info(t, "replication")["slave0"]+master.Info(t, "replication")["slave1"], "port="+port0(s)+",state=online")
 	})
-	// `online` may come a second before the replica acknowledges anything.
-	WaitFor(t, "an acknowledgement", func() bool {
-		replica, _ := strconv.Atoi(s.Info(t, "replication")["slave_repl_offset"])
-		own, _ := strconv.Atoi(master.Info(t, "replication")["master_repl_offset"])
-		return replica >= own
-	})
+	s.CatchUp(t, master) // `online` may come a second before anything is there
+}
+
+// CatchUp waits until a replica has what its master has now.
+func (s *Server) CatchUp(t testing.TB, master *Server) {
+	t.Helper()
+	have := func(srv *Server, name string) int {
+		n, _ := strconv.Atoi(srv.Info(t, "replication")[name])
+		return n
+	}
+	want := have(master, "master_repl_offset")
+	WaitFor(t, "the replica to have all", func() bool { return have(s, "slave_repl_offset") >= want })
 }
 
 func port0(s *Server) string {
