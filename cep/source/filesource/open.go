@@ -52,12 +52,11 @@ func Open(c Config) ([]source.Reader, error) {
 	if c.MaxRecord == 0 {
 		c.MaxRecord = source.MaxRecord
 	}
-	switch c.Form {
-	case "":
+	if c.Form == "" {
 		c.Form = FormAuto
-	case FormAuto, FormJSON, FormCSV, FormTSV:
-	default:
-		return nil, fmt.Errorf("format %q: known are auto, json, csv, tsv", c.Form)
+	}
+	if err := c.Form.check(); err != nil {
+		return nil, err
 	}
 	paths, errs := expand(c.Paths)
 	var readers []source.Reader
@@ -120,25 +119,38 @@ func expand(paths []string) (files []string, errs []error) {
 			}
 		}
 		for _, f := range found {
-			err := filepath.WalkDir(f, func(p string, e fs.DirEntry, err error) error {
+			root := f
+			if info, err := os.Stat(f); err == nil && info.IsDir() {
+				root += string(filepath.Separator) // a link to a directory is gone into where it is named
+			}
+			_ = filepath.WalkDir(root, func(p string, e fs.DirEntry, err error) error {
 				switch {
+				case err != nil && p != root && errors.Is(err, fs.ErrNotExist): // it went meanwhile
 				case err != nil:
-					return err
-				case p != f && strings.HasPrefix(e.Name(), "."):
+					errs = append(errs, err)
+					if e != nil && e.IsDir() {
+						return fs.SkipDir
+					}
+				case p != root && strings.HasPrefix(e.Name(), "."):
 					if e.IsDir() {
 						return fs.SkipDir
 					}
-				case p == f && !e.IsDir(), readable(p, e):
+				case p == root && !e.IsDir(), readable(p, e):
 					add(p)
 				}
 				return nil
 			})
-			if err != nil {
-				errs = append(errs, err)
-			}
 		}
 	}
 	return files, errs
+}
+
+func (f Form) check() error {
+	switch f {
+	case FormAuto, FormJSON, FormCSV, FormTSV:
+		return nil
+	}
+	return fmt.Errorf("format %q: known are auto, json, csv, tsv", f)
 }
 
 // comma is what separates the fields of a file, if any does.
