@@ -105,6 +105,10 @@ func (r *Reader) Uint() uint64 {
 		r.data = r.data[1:]
 		return uint64(u)
 	}
+	return r.long()
+}
+
+func (r *Reader) long() uint64 {
 	u, n := binary.Uvarint(r.data)
 	if n <= 0 {
 		r.Fail("number cut off")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/cepd/cepd/cep"
@@ -194,4 +195,64 @@ func BenchmarkSliding(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkRecords writes and reads a million starts, one a key, as records: all of them, and those of 100,000 keys that have
+// changed.
+func BenchmarkRecords(b *testing.B) {
+	const starts, dirty = 1_000_000, 100_000
+	p := twoSteps(b)
+	partition := &cep.Partition{}
+	parts := newNumbers(func(string, string) *cep.Partition { return partition })
+	m := NewMachine(p, nil)
+	ev := &cep.Event{Values: []cep.Value{cep.String("a")}, Position: cep.Position{Partition: partition}}
+	var key []byte
+	seq := 0
+	event := func(i int) {
+		seq++
+		ev.Seq, ev.Time, ev.Position.Offset = uint64(seq), cep.Time(seq), int64(seq)*200
+		key = key13(key, i)
+		m.Event(key, ev, all)
+	}
+	for i := range starts {
+		event(i)
+	}
+	keys, values, bytes := []string{}, [][]byte{}, 0
+	m.Changes(parts, func(key string, value []byte) {
+		keys, values, bytes = append(keys, key), append(values, slices.Clone(value)), bytes+len(value)
+	})
+	globals := m.AppendGlobals(nil)
+	b.Run("restore", func(b *testing.B) {
+		b.ReportMetric(float64(bytes)/float64(len(keys)), "B/key")
+		for b.Loop() {
+			r := NewRestorer(p, nil, parts)
+			if err := r.Globals(globals); err != nil {
+				b.Fatal(err)
+			}
+			for i, key := range keys {
+				if err := r.Key(key, values[i]); err != nil {
+					b.Fatal(err)
+				}
+			}
+			if _, err := r.Machine(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	next := 0
+	b.Run("changes", func(b *testing.B) {
+		for b.Loop() {
+			b.StopTimer()
+			for range dirty {
+				next = (next + 7) % starts
+				event(next)
+			}
+			b.StartTimer()
+			n := 0
+			m.Changes(parts, func(string, []byte) { n++ })
+			if n != dirty {
+				b.Fatalf("%d keys have changed", n)
+			}
+		}
+	})
 }

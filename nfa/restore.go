@@ -49,20 +49,36 @@ type restorer struct {
 	partition func() *cep.Partition
 	// Of the present key:
 	before seenEvent
-	events []*node // their fields of the event only
+	events []readEvent
 	nodes  []*node
-	kept   map[keptKey]*kept
+	kept   []readKept
+	scrap  []run
 	// remembered are the memories of all keys, by kind.
 	remembered [][]*memory
+	// dues are the deadlines of all keys, by queue.
+	dues [][]due
 	// newest is the time of the newest event of all keys of a row pattern, until when something of a key is over.
 	newest, until cep.Time
 	// uncounted takes the place of the machine's counters while events are looked at once more.
 	uncounted Counters
 }
 
+// readEvent is an event of the present key.
+type readEvent struct {
+	node node // its fields of the event only
+	kept int  // the first of what is kept of it: index + 1
+}
+
+// readKept is what is kept of an event for a name.
+type readKept struct {
+	step int16
+	next int // index + 1 of what is kept of the event for another name
+	kept *kept
+}
+
 func newRestorer(m *Machine, version byte) *restorer {
 	return &restorer{
-		version: version, machine: m, kept: map[keptKey]*kept{}, remembered: make([][]*memory, len(m.memories)),
+		version: version, machine: m, remembered: make([][]*memory, len(m.memories)), dues: make([][]due, len(m.queues)),
 		newest: cep.BeforeAll, until: cep.AfterAll,
 		uncounted: Counters{Taken: make([]uint64, len(m.counters.Taken))},
 	}
@@ -118,7 +134,10 @@ func (r *restorer) key(key string) {
 		return
 	}
 	r.until = min(r.until, until)
-	m.keys.insert(runs, hashText(runs.key))
+	if !m.keys.insert(runs, hashText(key)) {
+		r.Fail("it is there twice")
+		return
+	}
 	if m.brake != nil {
 		m.brake.settle(runs.key, false, true, 0, runs.weigh)
 	}
@@ -147,7 +166,7 @@ func (r *restorer) finish() {
 			m.memories[kind].push(x)
 		}
 	}
-	m.reschedule()
+	r.queue()
 	if m.rows != nil {
 		r.until = m.rows.deadline()
 	}
@@ -175,8 +194,8 @@ func readCounters(r *cep.Reader, c *Counters) {
 }
 
 func (r *restorer) runs(key string) *Runs {
-	r.before, r.events, r.nodes = seenEvent{}, r.events[:0], r.nodes[:0]
-	clear(r.kept)
+	r.before = seenEvent{}
+	r.events, r.nodes, r.kept = r.events[:0], r.nodes[:0], r.kept[:0]
 	runs := &Runs{key: key, last: r.Uint()}
 	for range r.Count(3) {
 		r.node()
@@ -191,6 +210,7 @@ func (r *restorer) runs(key string) *Runs {
 				runs.hears |= r.machine.program.logging
 			}
 			runs.push(s)
+			r.schedule(s)
 		}
 	}
 	for range r.Count(3) {
@@ -264,9 +284,8 @@ func (r *restorer) node() {
 	}
 	number := r.Index(len(r.events)+1, "event")
 	if r.Err() == nil && number == len(r.events) {
-		e := &node{}
-		r.event(e)
-		r.events = append(r.events, e)
+		r.events = append(r.events, readEvent{})
+		r.event(&r.events[number].node)
 	}
 	element := r.Index(len(p.elements), "element")
 	if r.Err() == nil && p.elements[element].role != takes {
@@ -275,14 +294,19 @@ func (r *restorer) node() {
 	if r.Err() != nil {
 		return
 	}
-	e := r.events[number]
-	n.time, n.seq, n.partition, n.offset = e.time, e.seq, e.partition, e.offset
+	e := &r.events[number]
+	n.time, n.seq, n.partition, n.offset = e.node.time, e.node.seq, e.node.partition, e.node.offset
 	n.element, n.step = int16(element), int16(p.elements[element].Name)
-	k := keptKey{n.seq, n.step}
-	if _, ok := r.kept[k]; !ok {
-		r.kept[k] = r.keep(&p.layouts[n.step])
+	k := e.kept
+	for k > 0 && r.kept[k-1].step != n.step {
+		k = r.kept[k-1].next
 	}
-	n.kept = r.kept[k]
+	if k == 0 {
+		r.kept = append(r.kept, readKept{n.step, e.kept, r.keep(&p.layouts[n.step])})
+		k = len(r.kept)
+		e.kept = k
+	}
+	n.kept = r.kept[k-1].kept
 	if err := p.checkNode(n); err != nil {
 		r.Fail("%v", err)
 		return
@@ -310,9 +334,12 @@ func (r *restorer) place() *cep.Partition {
 }
 
 func (r *restorer) keep(l *layout) *kept {
-	k := &kept{layout: l}
-	for range l.slots {
-		k.values = append(k.values, r.Value())
+	k := kept{layout: l}
+	if len(l.slots) > 0 {
+		k.values = make([]cep.Value, len(l.slots))
+		for i := range k.values {
+			k.values[i] = r.Value()
+		}
 	}
 	if l.value != nil {
 		k.value = r.Value()
@@ -323,7 +350,7 @@ func (r *restorer) keep(l *layout) *kept {
 	if k.values == nil && k.raw == nil && k.value.IsMissing() {
 		return nil
 	}
-	return k
+	return &k
 }
 
 func (r *restorer) start() *start {
@@ -340,8 +367,8 @@ func (r *restorer) start() *start {
 	case r.version > 1:
 		s.first = r.ref()
 	}
-	runs := make([]run, 0, r.Count(4))
-	for range cap(runs) {
+	runs := r.scrap[:0]
+	for range r.Count(4) {
 		t := run{node: s.first}
 		if !awaited {
 			t.node = r.ref()
@@ -353,6 +380,7 @@ func (r *restorer) start() *start {
 		return nil
 	}
 	s.setRuns(0, runs)
+	r.scrap = runs
 	return s
 }
 
@@ -420,32 +448,33 @@ func (r *restorer) seen(l *layout) *node {
 	return n
 }
 
-// reschedule queues the deadlines of all starts.
-func (m *Machine) reschedule() {
-	p := m.program
-	queued := make([][]due, len(m.queues))
-	add := func(gap int, from cep.Time, s *start) {
+// schedule notes the deadlines of a start.
+func (r *restorer) schedule(s *start) {
+	p := r.machine.program
+	add := func(gap int, from cep.Time) {
 		if gap < 0 {
 			return
 		}
 		if d := (due{from.Add(p.gaps[gap]), s}); d.at < cep.AfterAll {
-			queued[gap] = append(queued[gap], d)
+			r.dues[gap] = append(r.dues[gap], d)
 		}
 	}
-	for r := range m.keys.all() {
-		for s := r.oldest; s != nil; s = s.next {
-			if p.pattern.Within > 0 {
-				add(0, s.first.time, s)
-			}
-			for _, t := range s.runs() {
-				p.deadlines(&t, func(gap int, from cep.Time) { add(gap, from, s) })
-			}
-		}
+	if p.pattern.Within > 0 {
+		add(0, s.first.time)
 	}
-	for i, list := range queued {
-		slices.SortFunc(list, func(a, b due) int { return cmp.Compare(a.at, b.at) })
+	runs := s.runs()
+	for i := range runs {
+		p.deadlines(&runs[i], add)
+	}
+}
+
+// queue puts the deadlines of all keys into the queues.
+func (r *restorer) queue() {
+	m := r.machine
+	for gap, list := range r.dues {
+		sortDues(list)
 		for _, d := range list {
-			m.queues[i].push(d)
+			m.queues[gap].push(d)
 			m.soon = min(m.soon, d.at)
 		}
 	}

@@ -101,6 +101,7 @@ func (r *rowMachine) restore(from *restorer, k *rowKey) {
 		from.newest = max(from.newest, t)
 	}
 	from.Check(len(k.events) > 0 || k.before != nil, "a key without state")
+	from.Check(r.keys[k.key] == nil, "it is there twice")
 	if from.Err() != nil {
 		return
 	}

@@ -158,16 +158,60 @@ type writer struct {
 	partition func(dst []byte, p *cep.Partition) []byte
 	// Of the present key:
 	before seenEvent         // the event that was written last
-	events map[uint64]uint64 // number by Seq
-	nodes  map[*node]uint64  // number + 1
-	list   []byte            // the nodes, which stand before what refers to them
-	kept   map[keptKey]bool
+	events numbering[uint64] // by Seq
+	nodes  numbering[*node]
+	kept   numbering[keptKey]
+	list   []byte // the nodes, which stand before what refers to them
+	refs   []byte // what refers to nodes
+	chain  []*node
 }
 
 func newWriter(p *Program, partition func(dst []byte, p *cep.Partition) []byte) *writer {
-	return &writer{
-		program: p, partition: partition, events: map[uint64]uint64{}, nodes: map[*node]uint64{}, kept: map[keptKey]bool{},
+	return &writer{program: p, partition: partition}
+}
+
+// numbering numbers things from 0, in the order in which they are added.
+type numbering[K comparable] struct {
+	list  []K
+	index map[K]int // once there are too many to look through
+}
+
+// numberingMax is where looking through a list costs as much as a map does. Most keys have fewer nodes.
+const numberingMax = 16
+
+func (n *numbering[K]) reset() {
+	clear(n.list)
+	n.list = n.list[:0]
+	clear(n.index)
+}
+
+// add returns the number of k; fresh: it had none yet.
+func (n *numbering[K]) add(k K) (number int, fresh bool) {
+	if number, ok := n.find(k); ok {
+		return number, false
 	}
+	n.list = append(n.list, k)
+	switch number = len(n.list) - 1; {
+	case number == numberingMax:
+		if n.index == nil {
+			n.index = map[K]int{}
+		}
+		for i, x := range n.list {
+			n.index[x] = i
+		}
+	case number > numberingMax:
+		n.index[k] = number
+	}
+	return number, true
+}
+
+func (n *numbering[K]) find(k K) (int, bool) {
+	if len(n.list) <= numberingMax {
+		i := slices.Index(n.list, k)
+		return i, i >= 0
+	}
+	i, ok := n.index[k]
+	return i, ok
 }
 
 type keptKey struct {
@@ -184,25 +228,24 @@ type seenEvent struct {
 // key appends the state of a key, without its name.
 func (w *writer) key(r *Runs) {
 	w.before, w.list = seenEvent{}, w.list[:0]
-	clear(w.events)
-	clear(w.nodes)
-	clear(w.kept)
-	var b []byte // what refers to nodes
-	b = appendUint(b, uint64(r.count))
+	w.events.reset()
+	w.nodes.reset()
+	w.kept.reset()
+	b := appendUint(w.refs[:0], uint64(r.count))
 	for s := r.oldest; s != nil; s = s.next {
 		b = append(b, byte(s.state))
 		awaited := s.state&startAwaited != 0
 		if awaited {
 			b = appendInt(b, int64(s.first.time))
 		} else {
-			b = appendUint(b, w.node(s.first)-1)
+			b = appendUint(b, w.node(s.first))
 		}
 		runs := s.runs()
 		b = appendUint(b, uint64(len(runs)))
 		for i := range runs {
 			t := &runs[i]
 			if !awaited {
-				b = appendUint(b, w.node(t.node)-1)
+				b = appendUint(b, w.node(t.node))
 			}
 			b = appendRun(b, t)
 		}
@@ -214,15 +257,16 @@ func (w *writer) key(r *Runs) {
 	}
 	b = appendUint(b, uint64(len(held)))
 	for _, c := range held {
-		b = appendUint(b, w.node(c.node)-1)
+		b = appendUint(b, w.node(c.node))
 		b = cep.AppendFlag(appendInt(b, int64(c.at.Time)), c.at.Timed())
 		if !c.at.Timed() {
 			b = appendUint(b, c.at.Seq)
 		}
 	}
 	w.out = appendUint(w.out, r.last)
-	w.out = appendUint(w.out, uint64(len(w.nodes)))
+	w.out = appendUint(w.out, uint64(len(w.nodes.list)))
 	w.out = append(append(w.out, w.list...), b...)
+	w.refs = b
 	w.out = cep.AppendFlag(w.out, memories != nil)
 	for kind, x := range memories {
 		w.out = cep.AppendFlag(w.out, x != nil)
@@ -275,33 +319,35 @@ func appendRun(dst []byte, t *run) []byte {
 	return dst
 }
 
-// node writes the chain of n as far as it is new, and returns its number + 1. It does not recurse: a chain may be long.
+// node writes the chain of n as far as it is new, and returns its number. It does not recurse: a chain may be long.
 func (w *writer) node(n *node) uint64 {
-	var chain []*node
-	for ; n != nil && w.nodes[n] == 0; n = n.up {
-		chain = append(chain, n)
-	}
-	number := w.nodes[n]
-	for _, n := range slices.Backward(chain) {
-		w.list = appendUint(w.list, number)
-		number = uint64(len(w.nodes)) + 1
-		w.nodes[n] = number
-		event, known := w.events[n.seq]
-		if !known {
-			event = uint64(len(w.events))
-			w.events[n.seq] = event
+	w.chain = w.chain[:0]
+	number, known := 0, false
+	for ; n != nil; n = n.up {
+		if number, known = w.nodes.find(n); known {
+			break
 		}
-		w.list = appendUint(w.list, event)
-		if !known {
+		w.chain = append(w.chain, n)
+	}
+	up := 0 // number + 1
+	if known {
+		up = number + 1
+	}
+	for _, n := range slices.Backward(w.chain) {
+		w.list = appendUint(w.list, uint64(up))
+		number, _ = w.nodes.add(n)
+		up = number + 1
+		event, fresh := w.events.add(n.seq)
+		w.list = appendUint(w.list, uint64(event))
+		if fresh {
 			w.list = w.event(w.list, n)
 		}
 		w.list = appendUint(w.list, uint64(n.element))
-		if k := (keptKey{n.seq, n.step}); !w.kept[k] {
-			w.kept[k] = true
+		if _, fresh := w.kept.add(keptKey{n.seq, n.step}); fresh {
 			w.list = appendKept(w.list, n.kept, &w.program.layouts[n.step])
 		}
 	}
-	return number
+	return uint64(number)
 }
 
 func (w *writer) event(dst []byte, n *node) []byte {

@@ -1,9 +1,13 @@
 package nfa
 
 import (
+	stdcmp "cmp"
 	"errors"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -462,6 +466,25 @@ func TestQueue(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestSortDues: short and long lists, with spans of any size, times before all among them.
+func TestSortDues(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, n := range []int{0, 1, 100, 4096, 20_000} {
+		for _, span := range []int64{1, 1000, 1 << 40, math.MaxInt64} {
+			list := make([]due, n)
+			for i := range list {
+				list[i].at = cep.Time(random.Int64N(span) - random.Int64N(span))
+			}
+			want := slices.Clone(list)
+			slices.SortFunc(want, func(a, b due) int { return stdcmp.Compare(a.at, b.at) })
+			sortDues(list)
+			if !slices.Equal(list, want) {
+				t.Errorf("%d deadlines within %d are out of order", n, span)
+			}
+		}
+	}
 }
 
 // TestFurthest: what the furthest run waited for.

@@ -42,13 +42,21 @@ func (t *table) find(key []byte, hash uint32) *Runs {
 // home is where the search for a hash begins. The lowest bit is always set.
 func (t *table) home(hash uint32) int { return int(hash>>1) & (len(t.hashes) - 1) }
 
-// insert adds Runs whose key is not there.
-func (t *table) insert(r *Runs, hash uint32) {
+// insert adds Runs; false: there are some of that key.
+func (t *table) insert(r *Runs, hash uint32) bool {
 	if 4*(t.count+1) > 3*len(t.hashes) {
 		t.resize(max(2*len(t.hashes), tableMin))
 	}
+	i := t.home(hash)
+	for t.hashes[i] != 0 {
+		if t.hashes[i] == hash && t.runs[i].key == r.key {
+			return false
+		}
+		i = (i + 1) & (len(t.hashes) - 1)
+	}
+	t.hashes[i], t.runs[i] = hash, r
 	t.count++
-	t.put(hash, r)
+	return true
 }
 
 // reserve makes room for so many entries at once.
