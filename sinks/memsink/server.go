@@ -54,14 +54,12 @@ const (
 	BlindAppend
 	// SkipGap takes a batch above the position.
 	SkipGap
-	// NoChain compares sequences, and no chains.
-	NoChain
 )
 
 // Mutants are those that break something.
-var Mutants = []Mutant{NoFence, PositionApart, BlindAppend, SkipGap, NoChain}
+var Mutants = []Mutant{NoFence, PositionApart, BlindAppend, SkipGap}
 
-var mutantNames = [...]string{"sound", "no fence", "position apart", "blind append", "skip over the gap", "no chain"}
+var mutantNames = [...]string{"sound", "no fence", "position apart", "blind append", "skip over the gap"}
 
 // String names the mutant.
 func (m Mutant) String() string { return mutantNames[m] }

@@ -36,7 +36,7 @@ func (k *Sink) Open(ctx context.Context) (at sinks.Progress, err error) {
 				k.server.tokens++
 				k.token = k.server.tokens
 			}
-			now.fence++
+			now.fence = max(now.fence, k.fence) + 1
 			now.token = k.token
 		}
 		k.fence, at = now.fence, now.at
@@ -119,16 +119,10 @@ func (k *Sink) apply(now *state, b *sinks.Batch, f Fault) error {
 		now.at = end
 		return nil
 	}
-	same := func(p sinks.Progress) bool {
-		if mutant == NoChain {
-			p.Chain = now.at.Chain
-		}
-		return now.at == p
-	}
 	switch {
-	case len(b.Messages) > 0 && same(end):
+	case len(b.Messages) > 0 && now.at == end:
 		return nil
-	case same(b.Base):
+	case now.at == b.Base:
 	case mutant == SkipGap && now.at.Lineage == b.Base.Lineage && now.at.Sequence < b.Base.Sequence:
 	case now.at.Lineage == b.Base.Lineage && (now.at.Sequence == b.Base.Sequence || now.at.Sequence == end.Sequence):
 		return &sinks.DivergedError{At: now.at, Detail: fmt.Sprintf("its chain there is %.16s", now.at.Chain)}
