@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cepd/cepd/cep"
+	"github.com/cepd/cepd/cmd/cepd/config"
 	"github.com/cepd/cepd/nfa"
 	"github.com/cepd/cepd/patterns"
 	"github.com/cepd/cepd/rules"
@@ -24,13 +25,17 @@ const rulesDir = "rules"
 // newCheck returns `cepd check`.
 func newCheck() *cobra.Command {
 	var verbose, asJSON bool
+	var job jobFlags
 	cmd := &cobra.Command{
-		Use:   "check [PATH...]",
-		Short: "Find the mistakes in rules",
+		Use:   "check [PATH... | -c FILE]",
+		Short: "Find the mistakes in rules and configurations",
 		Long: `Read rule files, and all *.yaml and *.yml below directories, and report every mistake in all of them: the place,
 what is wrong, what to write instead. Without a PATH the directory "rules" is read.
 
-The exit code is 0 for rules without a mistake (warnings are none), 3 for rules with mistakes, 2 for a PATH that is not
+With -c read the configuration of a job and its rules as cepd run does, and print the configuration that is in force:
+the file, what CEPD_* variables and --set put in place of it, and the defaults. Nothing is opened or changed.
+
+The exit code is 0 where there is no mistake (warnings are none), 3 where there are some, 2 for a PATH that is not
 there.`,
 		Example: `  # All rules below a directory
   cepd check rules/
@@ -38,17 +43,33 @@ there.`,
   # What each rule reads, its key, its clock and what its program needs
   cepd check -v rules/ssh.yaml
 
+  # A configuration and its rules, and where each value comes from
+  cepd check -v -c cepd.yaml
+
   # The mistakes for another program
   cepd check --json rules/ | jq -r '.diagnostics[].message'`,
 		ValidArgsFunction: completeRules,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			set, diagnostics, err := loadRules(args, "")
+			var cfg *config.Config
+			var set *rules.Set
+			var diagnostics patterns.Diagnostics
+			var err error
+			switch {
+			case job.file == "" && len(job.set) > 0:
+				return usagef("--set is about a configuration: name it with -c FILE")
+			case job.file == "":
+				set, diagnostics, err = loadRules(args, "")
+			case len(args) > 0:
+				return usagef("what is %q? With -c the rules are those that the configuration names", args[0])
+			default:
+				cfg, set, diagnostics, err = job.load()
+			}
 			if err != nil {
 				return err
 			}
 			out := cmd.OutOrStdout()
 			if asJSON {
-				if err := writeJSON(out, reportOf(set, diagnostics)); err != nil {
+				if err := writeJSON(out, reportOf(set, cfg, diagnostics)); err != nil {
 					return err
 				}
 				if set == nil {
@@ -63,17 +84,26 @@ there.`,
 				return silent(exitRules)
 			}
 			p := newPrinter(out)
+			if cfg != nil {
+				// What is printed can be used as a file: all that is no configuration is a comment.
+				if err := cfg.Print(out, verbose); err != nil {
+					return failed(fmt.Errorf("write configuration: %w", err))
+				}
+				p.printf("\n")
+				p.w = &commenting{w: out, begin: true}
+			}
 			if verbose {
 				for _, r := range set.Rules {
-					describe(p, r)
+					describe(p, r, cfg)
 				}
 			}
 			p.printf("%s\n", verdict(set, diagnostics))
 			return p.done()
 		},
 	}
-	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "describe each rule: streams, key, clock, program")
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "describe each rule: streams, key, clock, program; say where each value of a configuration comes from")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: the rules and all diagnostics")
+	job.add(cmd, "")
 	return cmd
 }
 
@@ -162,9 +192,9 @@ func verdict(set *rules.Set, diagnostics patterns.Diagnostics) string {
 }
 
 // describe writes the facts of a rule.
-func describe(p *printer, r *patterns.Rule) {
+func describe(p *printer, r *patterns.Rule, c *config.Config) {
 	p.printf("%s  %s\n", p.paint(bold, r.ID), p.paint(faint, r.Pos.String()))
-	for _, f := range factsOf(r) {
+	for _, f := range factsOf(r, c) {
 		p.printf("  %-12s %s\n", f.name, f.text)
 	}
 	p.printf("\n")
@@ -173,15 +203,15 @@ func describe(p *printer, r *patterns.Rule) {
 // fact is one thing to know about a rule.
 type fact struct{ name, text string }
 
-// factsOf returns what `check -v` says about a rule, in the order in which it is said.
-func factsOf(r *patterns.Rule) []fact {
+// factsOf returns what `check -v` says about a rule, in the order in which it is said. c is nil without a configuration.
+func factsOf(r *patterns.Rule, c *config.Config) []fact {
 	facts := []fact{
 		{"reads", strings.Join(r.Streams, ", ")},
 		{"alerts of", strings.Join(r.Reads, ", ")},
 		{"key", keyText(r)},
 		{"window", windowText(r)},
 		{"selection", selectionText(r)},
-		{"clock", clockText(r)},
+		{"clock", clockText(r, c)},
 		{"program", programText(r)},
 		{"tests", strconv.Itoa(len(r.Tests))},
 		{"fingerprint", r.Fingerprint},
@@ -231,7 +261,7 @@ func selectionText(r *patterns.Rule) string {
 }
 
 // clockText says what decides when the rule's windows end.
-func clockText(r *patterns.Rule) string {
+func clockText(r *patterns.Rule, c *config.Config) string {
 	if len(r.Streams) == 1 && len(r.Reads) > 0 {
 		return "that of the slowest of the rules whose alerts it reads"
 	}
@@ -311,7 +341,7 @@ type diagnosticReport struct {
 }
 
 // reportOf makes the report; set is nil where there are mistakes.
-func reportOf(set *rules.Set, diagnostics patterns.Diagnostics) checkReport {
+func reportOf(set *rules.Set, c *config.Config, diagnostics patterns.Diagnostics) checkReport {
 	report := checkReport{OK: set != nil, Rules: []ruleReport{}, Diagnostics: []diagnosticReport{}}
 	for _, d := range diagnostics {
 		severity := "error"
@@ -334,7 +364,7 @@ func reportOf(set *rules.Set, diagnostics patterns.Diagnostics) checkReport {
 		report.Rules = append(report.Rules, ruleReport{
 			ID: r.ID, File: r.Pos.File, Line: r.Pos.Line, Column: r.Pos.Column, Enabled: r.Enabled, Shadow: r.Shadow,
 			Severity: r.Severity, Streams: r.Streams, AlertsOf: append([]string{}, r.Reads...), Key: append([]string{}, r.Key...), Within: within, Selection: selectionText(r),
-			Clock: clockText(r), Program: programText(r), Tests: len(r.Tests), Fingerprint: r.Fingerprint,
+			Clock: clockText(r, c), Program: programText(r), Tests: len(r.Tests), Fingerprint: r.Fingerprint,
 		})
 	}
 	return report

@@ -65,19 +65,21 @@ type FileSource struct {
 	Format Format
 }
 
-// HTTPSource takes events that are posted.
+// HTTPSource takes events that are posted. What is posted is kept in a log of its own until no epoch needs it.
 type HTTPSource struct {
-	// Dedup is how long ids that clients give are remembered.
-	Dedup cep.Duration
-	// Backlog is how much may wait to be read before clients are told to come later.
-	Backlog int64
+	// ID is the member of an event that is the client's id for it: of two events with one id the second is dropped. "":
+	// events have none.
+	ID string
+	// IDWindow is how long ids are remembered, by arrival.
+	IDWindow cep.Duration
+	// LogMax is how large the log may become before clients are told to come later.
+	LogMax int64
 }
 
-// StdinSource reads standard input.
+// StdinSource reads standard input, into a log as that of an HTTPSource.
 type StdinSource struct {
-	Format Format
-	// Backlog is how much may wait to be read before reading pauses.
-	Backlog int64
+	// LogMax is how large the log may become before standard input is not read on.
+	LogMax int64
 }
 
 // Buffer bounds how far partitions of a stream may be read ahead of the slowest one.
@@ -93,7 +95,9 @@ type Sink struct {
 	File    *FileSink
 	Redis   *RedisSink
 	Webhook *Webhook
-	Format  Envelope
+	Format  sinks.Format
+	// Source is the `source` of CloudEvents.
+	Source string
 	// Guarantee and OnFull are those of the kind of sink, unless the file says otherwise.
 	Guarantee sinks.Guarantee
 	OnFull    OnFull
@@ -230,20 +234,6 @@ var formatWords = []string{"auto", "json", "csv", "tsv"}
 
 // String returns the word for the format.
 func (f Format) String() string { return formatWords[f] }
-
-// Envelope is how messages are written.
-type Envelope uint8
-
-// The envelopes.
-const (
-	Raw Envelope = iota
-	CloudEvents
-)
-
-var envelopeWords = []string{"raw", "cloudevents"}
-
-// String returns the word for the envelope.
-func (e Envelope) String() string { return envelopeWords[e] }
 
 // OnFull is what happens when a sink's outbox is full.
 type OnFull uint8

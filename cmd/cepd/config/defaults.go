@@ -32,9 +32,9 @@ func defaultStream(name string) *Stream {
 
 func defaultFile() *FileSource { return &FileSource{Follow: true} }
 
-func defaultHTTP() *HTTPSource { return &HTTPSource{Dedup: 10 * time.Minute, Backlog: 1 << 30} }
+func defaultHTTP() *HTTPSource { return &HTTPSource{IDWindow: 10 * time.Minute, LogMax: 4 << 30} }
 
-func defaultStdin() *StdinSource { return &StdinSource{Format: FormatJSON, Backlog: 1 << 30} }
+func defaultStdin() *StdinSource { return &StdinSource{LogMax: 4 << 30} }
 
 func defaultSink(name string) *Sink {
 	return &Sink{Name: name, Outbox: Outbox{Bytes: 1 << 30, Messages: 1_000_000}}

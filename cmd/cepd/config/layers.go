@@ -128,8 +128,8 @@ func (r *reader) environment(list []string) {
 	}
 	for _, text := range slices.Sorted(slices.Values(list)) {
 		name, value, _ := strings.Cut(text, "=")
-		if !strings.HasPrefix(name, prefix) || slices.Contains(testVariables, name) {
-			continue
+		if !strings.HasPrefix(name, prefix) || slices.Contains(testVariables, name) || value == "" {
+			continue // an empty variable says nothing: whoever starts programs from templates has many
 		}
 		p := place{pos: patterns.Pos{File: name, Line: 1, Column: 1}, length: len(name), excerpt: name, origin: name}
 		switch of := byName[name]; len(of) {

@@ -88,3 +88,15 @@ func hintOf(wrong string, names []string, what string) string {
 func fed(r *patterns.Rule, rules []*patterns.Rule) bool {
 	return slices.ContainsFunc(rules, func(o *patterns.Rule) bool { return o.Enabled && slices.Contains(o.Reads, r.ID) })
 }
+
+// CannotRead is the diagnostic of a setting whose file cannot be read.
+func (c *Config) CannotRead(path string, err error) patterns.Diagnostic {
+	p, ok := c.places[path]
+	if !ok {
+		p = c.places["version"]
+		p.length = 1
+	}
+	return patterns.Diagnostic{
+		Pos: p.pos, Length: max(1, p.length), Excerpt: p.excerpt, Code: codeFile, Message: path + ": " + err.Error(),
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"github.com/cepd/cepd/cep"
 	"github.com/cepd/cepd/cep/codec"
 	"github.com/cepd/cepd/cep/source"
+	"github.com/cepd/cepd/sinks"
 )
 
 const (
@@ -179,27 +180,27 @@ func (f *FileSource) settings() section {
 	}
 }
 
-// A backlog is disk, not memory: what is posted is kept in a log of its own until no epoch needs it.
-var backlogBounds = bounds[int64]{64 * mebi, 1 << 50, "a segment of the log must fit, and the rest is disk"}
+// A log is disk, not memory.
+var logBounds = bounds[int64]{64 * mebi, 1 << 50, "some segments of the log must fit, and the rest is disk"}
 
 func (h *HTTPSource) settings() section {
 	return section{
-		{name: "dedup", about: "How long the ids that clients give are remembered; 0s: not at all.", value: duration(&h.Dedup, bounds[cep.Duration]{
-			0, day, "each id takes memory for so long",
+		{name: "id", about: "The member of an event that is the client's id for it: of two events with one id the second is dropped, so that a client may post again what it got no answer for.", value: text(&h.ID, "field", isField)},
+		{name: "id_window", about: "How long ids are remembered.", value: duration(&h.IDWindow, bounds[cep.Duration]{
+			second, day, "each id takes memory for so long",
 		})},
-		{name: "backlog", about: "How much may wait to be read before clients are told to come later.", value: size(&h.Backlog, backlogBounds)},
+		{name: "log_max", about: "How large the log of what was posted may become, before clients are told to come later. It shrinks as epochs no longer need it.", value: size(&h.LogMax, logBounds)},
 	}
 }
 
 func (s *StdinSource) settings() section {
 	return section{
-		{name: "format", about: "How events are written.", value: word(&s.Format, formatWords...)},
-		{name: "backlog", about: "How much may wait to be read before standard input is not read on.", value: size(&s.Backlog, backlogBounds)},
+		{name: "log_max", about: "How large the log of what was read may become, before standard input is not read on. It shrinks as epochs no longer need it.", value: size(&s.LogMax, logBounds)},
 	}
 }
 
 func (s *Sink) settings() section {
-	guarantee, full := word(&s.Guarantee, "exactly_once", "at_least_once", "at_most_once"), word(&s.OnFull, onFullWords...)
+	guarantee, full := word(&s.Guarantee, sinks.ExactlyOnce.String(), sinks.AtLeastOnce.String(), sinks.AtMostOnce.String()), word(&s.OnFull, onFullWords...)
 	return section{
 		{value: &choice{"sink", []option{
 			{
@@ -218,7 +219,8 @@ func (s *Sink) settings() section {
 				func() section { return made(s.Webhook, s.Webhook.settings) },
 			},
 		}}},
-		{name: "format", about: "`raw`: the alert as it is; `cloudevents`: in an envelope of CloudEvents 1.0.", value: word(&s.Format, envelopeWords...)},
+		{name: "format", about: "`raw`: the alert as it is; `cloudevents`: in an envelope of CloudEvents 1.0.", value: word(&s.Format, sinks.Raw.String(), sinks.CloudEvents.String())},
+		{name: "source", about: "The `source` of CloudEvents; without one it is /cepd/JOB.", value: text(&s.Source, "URI", isSource)},
 		{name: "guarantee", about: "How often a message arrives where something fails. `exactly_once` wherever the destination allows it.", value: noting(guarantee, &s.guaranteed)},
 		{name: "on_full", about: "What happens when the outbox is full: sources wait, or what finds no room goes to the dead letters.", value: noting(full, &s.full)},
 		{name: "outbox", about: "What may wait for the destination.", value: section{

@@ -98,6 +98,14 @@ func isURL(s string) *mistake {
 	return nil
 }
 
+// isSource checks the source of CloudEvents, a reference to a URI that is not empty.
+func isSource(s string) *mistake {
+	if _, err := url.Parse(s); err != nil || s == "" || strings.ContainsAny(s, " \t\n") {
+		return mistakef(codeAddress, "write a path as /cepd/fraud, or a URI", "%q is no reference to a URI", s)
+	}
+	return nil
+}
+
 // isKey checks the name of a key or channel.
 func isKey(s string) *mistake {
 	// Keys may have any bytes and 512 MiB; a name that people write has neither spaces nor so many.

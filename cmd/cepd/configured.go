@@ -1,0 +1,75 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cepd/cepd/cmd/cepd/config"
+	"github.com/cepd/cepd/patterns"
+	"github.com/cepd/cepd/rules"
+)
+
+// configFile is the configuration that `cepd run` looks for.
+const configFile = "cepd.yaml"
+
+// jobFlags name a configuration and what stands above it.
+type jobFlags struct {
+	file string
+	set  []string
+}
+
+func (f *jobFlags) add(cmd *cobra.Command, usual string) {
+	flags := cmd.Flags()
+	flags.StringVarP(&f.file, "config", "c", usual, "the configuration `FILE`")
+	flags.StringArrayVar(&f.set, "set", nil, "`PATH=VALUE`: a setting in place of the file's, as checkpoint.path=/var/lib/cepd; repeat for others")
+	_ = cmd.RegisterFlagCompletionFunc("config", completeRules) // fails only for unknown flags
+}
+
+// load reads the configuration and its rules and holds them against each other. The configuration and the set are nil where
+// a diagnostic is more than a warning; err is about a file that is not there.
+func (f *jobFlags) load() (*config.Config, *rules.Set, patterns.Diagnostics, error) {
+	cfg, diagnostics, err := config.Load(f.file, config.Layers{Environment: os.Environ(), Set: f.set})
+	if err != nil {
+		return nil, nil, nil, &codedError{exitUsage, fmt.Errorf("configuration: %w; name the file with -c FILE", plainPath(err))}
+	}
+	if cfg == nil {
+		return nil, nil, diagnostics, nil
+	}
+	set, wrong, err := rules.Load(cfg.Rules)
+	if err != nil {
+		return nil, nil, append(diagnostics, cfg.CannotRead("rules", plainPath(err))), nil
+	}
+	diagnostics = append(diagnostics, wrong...)
+	if set != nil {
+		diagnostics = append(diagnostics, cfg.CheckRules(set.Rules, set.Sources)...)
+	}
+	if len(diagnostics.Errors()) > 0 {
+		return nil, nil, diagnostics, nil
+	}
+	return cfg, set, diagnostics, nil
+}
+
+// commenting writes lines as comments of YAML.
+type commenting struct {
+	w     io.Writer
+	begin bool // a line begins
+}
+
+func (c *commenting) Write(p []byte) (int, error) {
+	var b bytes.Buffer
+	for _, x := range p {
+		if c.begin && x == '\n' {
+			b.WriteString("#")
+		} else if c.begin {
+			b.WriteString("# ")
+		}
+		b.WriteByte(x)
+		c.begin = x == '\n'
+	}
+	_, err := c.w.Write(b.Bytes())
+	return len(p), err
+}
