@@ -127,7 +127,8 @@ const (
 	classStop                    // no repetition mends it
 )
 
-// classes are found by a part of the text, because Redis 6.2 and 7.0 put an error inside a script into the text of another.
+// classes are found by a part of the text, because servers put an error
+// inside a script into the text of another, each version in its own way.
 var classes = []struct {
 	text  string
 	class class
@@ -147,11 +148,13 @@ var classes = []struct {
 	{"NOAUTH", classStop},
 	{"WRONGPASS", classStop},
 	{"NOPERM", classStop},
-	{"can't run this command", classStop},
+	{"can't run this command", classStop}, // NOPERM in a script, up to 7.0
+	{"has no permissions", classStop},     // and later
 	{"WRONGTYPE", classStop},
 	{"CROSSSLOT", classStop},
 	{"DB index is out of range", classStop},
 	{"without any password configured", classStop},
+	{"cluster support disabled", classStop},
 	{"max number of clients", classAgain},
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -129,6 +130,13 @@ type connection struct {
 	owner *connections
 }
 
+// checkable shows the library the socket of a connection that is not encrypted, so that it notices one which the server has
+// closed before it sends over it.
+type checkable struct {
+	*connection
+	syscall.Conn
+}
+
 func (c *connections) dial(ctx context.Context, network, address string, secure *tls.Config) (net.Conn, error) {
 	d := net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}
 	raw, err := d.DialContext(ctx, network, address)
@@ -156,6 +164,9 @@ func (c *connections) dial(ctx context.Context, network, address string, secure 
 	}
 	c.open[n] = struct{}{}
 	c.mu.Unlock()
+	if socket, ok := raw.(syscall.Conn); ok {
+		return checkable{n, socket}, nil
+	}
 	return n, nil
 }
 

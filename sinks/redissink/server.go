@@ -15,6 +15,9 @@ func (s *Sink) checkServer(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, s.client.conns.cut)
 	defer stop()
 	master, err := s.client.master(ctx)
+	if isPermanent(err) && strings.Contains(err.Error(), "cluster support disabled") {
+		return fmt.Errorf("%w: the server is no node of a cluster; leave out `cluster: true`", sinks.ErrStop)
+	}
 	if err != nil {
 		return err
 	}
@@ -63,11 +66,10 @@ func (f facts) refusal(c *Config) string {
 	if f["role"] == "slave" {
 		return fmt.Sprintf("the server is a replica of %s:%s and takes no writes; give the address of the master", f["master_host"], f["master_port"])
 	}
-	if mode := f["redis_mode"]; mode == "cluster" && !c.Cluster {
+	switch mode := f["redis_mode"] + f["server_mode"]; { // Valkey has a name of its own
+	case strings.Contains(mode, "cluster") && !c.Cluster:
 		return "the server is a node of a cluster; set `cluster: true`"
-	} else if mode == "standalone" && c.Cluster {
-		return "the server is no node of a cluster; leave out `cluster: true`"
-	} else if mode == "sentinel" {
+	case strings.Contains(mode, "sentinel"):
 		return "the server is a sentinel; name the master that it watches by `sentinel:`"
 	}
 	if policy := f["maxmemory_policy"]; f.number("maxmemory") > 0 && strings.HasPrefix(policy, "allkeys-") {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -43,6 +44,9 @@ func Start(t testing.TB, p Program, settings ...string) *Server {
 		"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", s.Dir, "--save", "", "--logfile", filepath.Join(s.Dir, "log"),
 		"--repl-diskless-sync-delay", "0", "--daemonize", "no",
 	}, settings...)
+	if p.AtLeast(7, 0) {
+		s.args = append(s.args, "--enable-protected-configs", "yes") // 6.2 protects nothing
+	}
 	s.launch(t)
 	return s
 }
@@ -61,23 +65,28 @@ func (s *Server) Restart(t testing.TB) {
 	}
 }
 
-func (s *Server) restart() error {
-	cmd := exec.Command(s.Program.Path, s.args...)
+// spawn starts the process.
+func (s *Server) spawn(args []string) error {
+	cmd := exec.Command(s.Program.Path, args...)
 	cmd.Dir = s.Dir
 	cmd.SysProcAttr = dieWithParent()
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", s.Program.Path, err)
 	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.cmd = cmd
-	s.mu.Unlock()
-	var err error
+	return nil
+}
+
+func (s *Server) restart() error {
+	err := s.spawn(s.args)
+	if err != nil {
+		return err
+	}
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
 		if _, err = s.Do("PING"); err == nil || strings.HasPrefix(err.Error(), "NOAUTH") {
 			return nil
-		}
-		if cmd.ProcessState != nil {
-			break
 		}
 	}
 	s.Kill()
@@ -314,4 +323,14 @@ func writeFile(t testing.TB, dir, name, text string) string {
 		t.Fatal(err)
 	}
 	return file
+}
+
+// LaunchSlowly starts a server that was killed, so that loading its snapshot takes a while, and returns before it answers.
+// Redis 6.2 has no such switch.
+func (s *Server) LaunchSlowly(t testing.TB) {
+	t.Helper()
+	args := append(slices.Clone(s.args), "--key-load-delay", "2000", "--loading-process-events-interval-bytes", "1024")
+	if err := s.spawn(args); err != nil {
+		t.Fatal(err)
+	}
 }
