@@ -165,6 +165,9 @@ var (
 	ErrDamaged = errors.New("damaged")
 	// ErrLocked says that another process owns the store.
 	ErrLocked = errors.New("in use")
+	// ErrUnusable says that nobody knows any more what is durable: a sync failed, or pages broke under a store that was
+	// open. Every call answers so from then on; opening the store again shows what is there.
+	ErrUnusable = errors.New("the store can no longer be used, open it again")
 	// ErrNewer says that a newer version of the program has written it.
 	ErrNewer = errors.New("written by a newer version")
 )

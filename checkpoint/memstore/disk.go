@@ -45,8 +45,8 @@ type entry struct {
 	digest   uint64
 	manifest []byte
 	records  []checkpoint.Record
-	// firsts are the sequences of the first messages that it brought, by sink.
-	firsts  map[string]uint64
+	// before are the last messages before those that it brought, by sink.
+	before  map[string]uint64
 	bytes   int64
 	damaged bool
 }
@@ -225,7 +225,7 @@ func (d *Disk) commit(c *checkpoint.Commit) error {
 	if err != nil {
 		return err
 	}
-	en := &entry{digest: digest, manifest: manifest, firsts: map[string]uint64{}, bytes: int64(len(manifest))}
+	en := &entry{digest: digest, manifest: manifest, before: map[string]uint64{}, bytes: int64(len(manifest))}
 	for _, r := range c.Records {
 		en.bytes += int64(len(r.Key) + len(r.Value))
 		en.records = append(en.records, checkpoint.Record{Slot: r.Slot, Key: bytes.Clone(r.Key), Value: bytes.Clone(r.Value)})
@@ -236,8 +236,8 @@ func (d *Disk) commit(c *checkpoint.Commit) error {
 			b = &box{}
 			d.outbox[o.Sink] = b
 		}
-		if _, ok := en.firsts[o.Sink]; !ok {
-			en.firsts[o.Sink] = o.Sequence
+		if _, ok := en.before[o.Sink]; !ok {
+			en.before[o.Sink] = b.last
 		}
 		en.bytes += int64(len(o.Data))
 		b.letters = append(b.letters, checkpoint.Outgoing{Sink: o.Sink, Sequence: o.Sequence, Data: bytes.Clone(o.Data)})
@@ -266,10 +266,10 @@ func (d *Disk) rewind(e cep.Epoch) error {
 		return checkpoint.ErrMissing
 	}
 	for x := d.newest; x > e; x-- {
-		for sink, first := range d.epochs[x].firsts {
+		for sink, last := range d.epochs[x].before {
 			b := d.outbox[sink]
-			b.letters = slices.DeleteFunc(b.letters, func(o checkpoint.Outgoing) bool { return o.Sequence >= first })
-			b.last = first - 1
+			b.letters = slices.DeleteFunc(b.letters, func(o checkpoint.Outgoing) bool { return o.Sequence > last })
+			b.last = last
 		}
 		delete(d.epochs, x)
 		delete(d.bases, x)
@@ -283,9 +283,8 @@ func (d *Disk) maintain() error {
 	if d.newest == 0 {
 		return nil
 	}
-	bases := slices.Sorted(maps.Keys(d.bases))
 	since := d.newest
-	if len(bases) > 0 {
+	if bases := slices.Sorted(maps.Keys(d.bases)); len(bases) > 0 {
 		since -= bases[len(bases)-1]
 	}
 	if since >= cep.Epoch(d.options.FoldEpochs) {
@@ -294,17 +293,15 @@ func (d *Disk) maintain() error {
 			return fmt.Errorf("fold epoch %d: %w", d.newest, err)
 		}
 		d.bases[d.newest] = &base{state: state}
-		bases = append(bases, d.newest)
 	}
-	if len(bases) <= d.options.Keep {
+	standing := d.standing(d.newest)
+	if len(standing) <= d.options.Keep {
 		return nil
 	}
-	oldest := bases[len(bases)-d.options.Keep]
+	oldest := standing[len(standing)-d.options.Keep]
 	// Nothing old is dropped before what replaces it was read back.
-	for _, b := range bases[len(bases)-d.options.Keep:] {
-		if d.bases[b].damaged {
-			return damage("base of epoch %d", b)
-		}
+	if newest := standing[len(standing)-1]; d.bases[newest].damaged {
+		return damage("base of epoch %d", newest)
 	}
 	named := map[string]bool{}
 	for e, en := range d.epochs {
