@@ -41,7 +41,6 @@ type Machine struct {
 
 	event     *cep.Event
 	runs      *Runs
-	hash      uint32      // of its key, where that is fresh
 	isNext    uint64      // Seq of the event before in the key's stream
 	heard     uint64      // elements that may take the event, or be broken by it
 	seq       uint64      // known, truth and values are about the event with this Seq
@@ -185,8 +184,8 @@ func (m *Machine) Event(key []byte, ev *cep.Event, mask uint64) {
 		}
 	}
 	m.scope.Event = ev
-	m.hash = hashKey(key)
-	r := m.keys.find(key, m.hash)
+	hash := hashKey(key)
+	r := m.keys.find(key, hash)
 	fresh := r == nil
 	if fresh {
 		if len(p.memories) == 0 {
@@ -198,7 +197,7 @@ func (m *Machine) Event(key []byte, ev *cep.Event, mask uint64) {
 			m.counters.Braked++
 			return
 		}
-		r = m.newRuns(string(key))
+		r = m.newRuns(string(key), hash)
 	}
 	m.runs, m.isNext = r, r.last
 	m.scope.Key = cep.Key(r.key)
@@ -265,10 +264,10 @@ func (m *Machine) leave(fresh bool) {
 	}
 	switch {
 	case fresh && !empty:
-		m.keys.insert(r, m.hash)
+		m.keys.insert(r)
 	case empty:
 		if !fresh {
-			m.keys.remove(r, hashText(r.key))
+			m.keys.remove(r)
 		}
 		m.freeRuns(r)
 	}

@@ -36,12 +36,12 @@ type Partitions interface {
 	ByName(stream, name string) *cep.Partition
 }
 
-// marks say what the owner of the machine knows of a key.
-type marks uint8
-
+// Marks say what the owner of the machine knows of a key. They are the lowest bits of its hash, because Runs have no other
+// bit to spare.
 const (
-	listed marks = 1 << iota // it stands among the changes
-	stored                   // its record is out there: it was yielded or restored, and not removed
+	listed = 1 << iota // it stands among the changes
+	stored             // its record is out there: it was yielded or restored, and not removed
+	marks  = listed | stored
 )
 
 // changes are the keys that have changed since they were asked for last.
@@ -54,11 +54,11 @@ type changes struct {
 // note is told of each key whose state may have changed.
 func (c *changes) note(r *Runs, empty bool) {
 	if !empty {
-		if r.marks&listed == 0 {
-			r.marks |= listed
+		if r.hash&listed == 0 {
+			r.hash |= listed
 			c.runs = append(c.runs, r)
 		}
-	} else if r.marks&stored != 0 {
+	} else if r.hash&stored != 0 {
 		c.gone = append(c.gone, r.key)
 	}
 }
@@ -95,11 +95,11 @@ func (m *Machine) Changes(parts Partitions, yield func(key string, value []byte)
 	}
 	w := newRecordWriter(m.program, parts)
 	for _, r := range c.runs {
-		r.marks &^= listed
+		r.hash &^= listed
 		if r.empty() {
 			continue // it is kept to be used again
 		}
-		r.marks |= stored
+		r.hash |= stored
 		yield(r.key, w.record(r))
 	}
 	for _, k := range c.rows {
@@ -185,7 +185,7 @@ func (m *Machine) StoredKeys(yield func(key string)) {
 	}
 	list := slices.Clone(m.changes.gone)
 	for r := range m.keys.all() {
-		if r.marks&stored != 0 {
+		if r.hash&stored != 0 {
 			list = append(list, r.key)
 		}
 	}
@@ -351,7 +351,7 @@ func (r *Restorer) Machine() (*Machine, error) {
 	}
 	m.changes = &changes{}
 	for runs := range m.keys.all() {
-		runs.marks = stored
+		runs.hash |= stored
 	}
 	if m.rows != nil {
 		for _, k := range m.rows.keys {

@@ -134,7 +134,7 @@ func (r *restorer) key(key string) {
 		return
 	}
 	r.until = min(r.until, until)
-	if !m.keys.insert(runs, hashText(key)) {
+	if !m.keys.insert(runs) {
 		r.Fail("it is there twice")
 		return
 	}
@@ -196,7 +196,7 @@ func readCounters(r *cep.Reader, c *Counters) {
 func (r *restorer) runs(key string) *Runs {
 	r.before = seenEvent{}
 	r.events, r.nodes, r.kept = r.events[:0], r.nodes[:0], r.kept[:0]
-	runs := &Runs{key: key, last: r.Uint()}
+	runs := &Runs{key: key, hash: hashText(key), last: r.Uint()}
 	for range r.Count(3) {
 		r.node()
 	}

@@ -54,7 +54,7 @@ type rowKey struct {
 	due   cep.Time
 	place int  // among the dues, -1: it is not there
 	fresh bool // no event of it has been settled
-	marks marks
+	marks uint8
 }
 
 // rowEvent is an event of a key's stream with what the rule reads of it.

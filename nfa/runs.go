@@ -85,8 +85,8 @@ func (s *start) setRuns(n int, fresh []run) {
 // is not kept (S9). 64 bytes with a key, a size class.
 type Runs struct {
 	key          string
-	count        int32 // open starts
-	marks        marks
+	hash         uint32 // with two marks, see record.go
+	count        int32  // open starts
 	last         uint64 // Seq of the newest event of the key's stream; only while something is open or remembered
 	oldest, tail *start
 	// hears has the bits of all elements for which some run listens: an event that none of them hears passes the key by.
@@ -218,19 +218,19 @@ func spared[T any](list []*T, x *T, inUse int) []*T {
 	return list[:most]
 }
 
-func (m *Machine) newRuns(key string) *Runs {
+func (m *Machine) newRuns(key string, hash uint32) *Runs {
 	n := len(m.spareRuns) - 1
 	if n < 0 {
-		return &Runs{key: key}
+		return &Runs{key: key, hash: hash}
 	}
 	r := m.spareRuns[n]
 	m.spareRuns = m.spareRuns[:n]
-	r.key = key
+	r.key, r.hash = key, hash|r.hash
 	return r
 }
 
 func (m *Machine) freeRuns(r *Runs) {
-	*r = Runs{marks: r.marks & listed} // it stands in the list, whatever it is used for next
+	*r = Runs{hash: r.hash & listed} // it stands in the list, whatever it is used for next
 	m.spareRuns = spared(m.spareRuns, r, m.keys.count)
 }
 

@@ -400,7 +400,7 @@ func TestTable(t *testing.T) {
 		var table table
 		want := map[string]*Runs{}
 		// Few different hashes, so that runs of displaced entries form.
-		hash := func(key string) uint32 { return uint32(len(key)%3)<<29 | uint32(key[0]%8)<<1 | 1 }
+		hash := func(key string) uint32 { return uint32(len(key)%3)<<29 | uint32(key[0]%8)*(marks+1) }
 		for range rapid.IntRange(0, 300).Draw(t, "operations") {
 			key := fmt.Sprint(rapid.IntRange(0, 80).Draw(t, "key"))
 			r := table.find([]byte(key), hash(key))
@@ -408,12 +408,12 @@ func TestTable(t *testing.T) {
 				t.Fatalf("%s: found %v, want %v", key, r, want[key])
 			}
 			if r == nil {
-				r = &Runs{key: key}
+				r = &Runs{key: key, hash: hash(key)}
 				want[key] = r
-				table.insert(r, hash(key))
+				table.insert(r)
 			} else if rapid.Bool().Draw(t, "remove") {
 				delete(want, key)
-				table.remove(r, hash(key))
+				table.remove(r)
 			}
 			seen := 0
 			for r := range table.all() {

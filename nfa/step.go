@@ -617,11 +617,11 @@ func (m *Machine) keepNewest() {
 // Await opens the start of a key that counts as present from a time on, without an event, as if its first step had been
 // taken before all events of that time (S4.4). The program is an absence alone: a step and an absence of the same.
 func (m *Machine) Await(key []byte, at cep.Time) {
-	m.hash = hashKey(key)
-	r := m.keys.find(key, m.hash)
+	hash := hashKey(key)
+	r := m.keys.find(key, hash)
 	fresh := r == nil
 	if fresh {
-		r = m.newRuns(string(key))
+		r = m.newRuns(string(key), hash)
 	}
 	m.runs = r
 	m.fresh = m.fresh[:0]

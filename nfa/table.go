@@ -11,17 +11,17 @@ import (
 // 12 bytes where one of a Go map costs 25, and unlike a Go map it shrinks again, so that keys that have gone cost nothing
 // (S9).
 type table struct {
-	hashes []uint32 // 0: the slot is free
+	hashes []uint32 // with all marks; 0: the slot is free
 	runs   []*Runs
 	count  int
 }
 
 const tableMin = 16 // slots; a power of two, as all sizes are
 
-// hashKey is never 0.
-func hashKey(key []byte) uint32 { return uint32(maphash.Bytes(seed, key)>>32) | 1 }
+// hashKey is 0 where the marks are.
+func hashKey(key []byte) uint32 { return uint32(maphash.Bytes(seed, key)>>32) &^ marks }
 
-func hashText(key string) uint32 { return uint32(maphash.String(seed, key)>>32) | 1 }
+func hashText(key string) uint32 { return uint32(maphash.String(seed, key)>>32) &^ marks }
 
 // find returns the Runs of a key, or nil.
 func (t *table) find(key []byte, hash uint32) *Runs {
@@ -29,6 +29,7 @@ func (t *table) find(key []byte, hash uint32) *Runs {
 		return nil
 	}
 	mask := len(t.hashes) - 1
+	hash |= marks
 	for i := t.home(hash); ; i = (i + 1) & mask {
 		switch h := t.hashes[i]; {
 		case h == 0:
@@ -39,14 +40,15 @@ func (t *table) find(key []byte, hash uint32) *Runs {
 	}
 }
 
-// home is where the search for a hash begins. The lowest bit is always set.
-func (t *table) home(hash uint32) int { return int(hash>>1) & (len(t.hashes) - 1) }
+// home is where the search for a hash begins, whatever its marks.
+func (t *table) home(hash uint32) int { return int(hash/(marks+1)) & (len(t.hashes) - 1) }
 
 // insert adds Runs; false: there are some of that key.
-func (t *table) insert(r *Runs, hash uint32) bool {
+func (t *table) insert(r *Runs) bool {
 	if 4*(t.count+1) > 3*len(t.hashes) {
 		t.resize(max(2*len(t.hashes), tableMin))
 	}
+	hash := r.hash | marks
 	i := t.home(hash)
 	for t.hashes[i] != 0 {
 		if t.hashes[i] == hash && t.runs[i].key == r.key {
@@ -79,9 +81,9 @@ func (t *table) put(hash uint32, r *Runs) {
 }
 
 // remove takes Runs out that are there, and moves later ones up that were displaced by them.
-func (t *table) remove(r *Runs, hash uint32) {
+func (t *table) remove(r *Runs) {
 	mask := len(t.hashes) - 1
-	i := t.home(hash)
+	i := t.home(r.hash)
 	for t.runs[i] != r {
 		i = (i + 1) & mask
 	}
