@@ -124,6 +124,8 @@ type Info struct {
 type Store interface {
 	// Epochs returns the epochs that are kept, oldest first; damaged ones say so.
 	Epochs(ctx context.Context) ([]Info, error)
+	// Manifest returns the manifest of an epoch without its records, which may be damaged all the same.
+	Manifest(ctx context.Context, e cep.Epoch) (*Manifest, error)
 	// Restore hands out all records of an epoch, in no order, each key once, and returns its manifest. What is handed out is
 	// valid during the call of each only, and each must not call the store. A damaged epoch is refused before anything of it
 	// is handed out ([ErrDamaged]): everything that is needed is verified first.

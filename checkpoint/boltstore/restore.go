@@ -247,6 +247,31 @@ func (s *Store) Epochs(ctx context.Context) ([]checkpoint.Info, error) {
 	return l, nil
 }
 
+// Manifest implements [checkpoint.Store].
+func (s *Store) Manifest(ctx context.Context, e cep.Epoch) (*checkpoint.Manifest, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	var m *checkpoint.Manifest
+	k := s.snapshot()
+	err := s.read(func(tx *bolt.Tx) error {
+		if _, ok := k.find(e); !ok {
+			return checkpoint.ErrMissing
+		}
+		en, err := readEpoch(tx.Bucket(bucketEpochs), e)
+		if err != nil {
+			return err
+		}
+		m, err = checkpoint.DecodeManifest(en.manifest)
+		return err
+	})
+	if err != nil {
+		s.noteDamage(e, err)
+		return nil, fmt.Errorf("manifest of epoch %d: %w", e, err)
+	}
+	return m, nil
+}
+
 // Restore implements [checkpoint.Store].
 func (s *Store) Restore(ctx context.Context, e cep.Epoch, each func(checkpoint.Record) error) (*checkpoint.Manifest, error) {
 	var m *checkpoint.Manifest

@@ -84,6 +84,22 @@ func (s *Store) Epochs(ctx context.Context) ([]checkpoint.Info, error) {
 	return l, nil
 }
 
+// Manifest implements [checkpoint.Store].
+func (s *Store) Manifest(ctx context.Context, e cep.Epoch) (*checkpoint.Manifest, error) {
+	if err := s.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer s.disk.mu.Unlock()
+	en := s.disk.epochs[e]
+	switch {
+	case en == nil:
+		return nil, fmt.Errorf("manifest of epoch %d: %w", e, checkpoint.ErrMissing)
+	case en.damaged:
+		return nil, damage("epoch %d", e)
+	}
+	return checkpoint.DecodeManifest(en.manifest)
+}
+
 // Restore implements [checkpoint.Store].
 func (s *Store) Restore(ctx context.Context, e cep.Epoch, each func(checkpoint.Record) error) (*checkpoint.Manifest, error) {
 	if err := s.lock(ctx); err != nil {

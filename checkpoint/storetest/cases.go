@@ -63,10 +63,11 @@ func empty(p *process) {
 		p.t.Errorf("epochs: %v, %v", l, err)
 	}
 	for what, err := range map[string]error{
-		"oldest":  second(s.Oldest(ctx)),
-		"restore": second(s.Restore(ctx, 1, nil)),
-		"rewind":  s.Rewind(ctx, 1),
-		"blob":    second(s.Blob(ctx, checkpoint.BlobHash(nil))),
+		"oldest":   second(s.Oldest(ctx)),
+		"restore":  second(s.Restore(ctx, 1, nil)),
+		"manifest": second(s.Manifest(ctx, 1)),
+		"rewind":   s.Rewind(ctx, 1),
+		"blob":     second(s.Blob(ctx, checkpoint.BlobHash(nil))),
 	} {
 		if !errors.Is(err, checkpoint.ErrMissing) {
 			p.t.Errorf("%s: %v", what, err)
@@ -209,13 +210,14 @@ func cancelled(p *process) {
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	for what, err := range map[string]error{
-		"commit":  s.Commit(ended, commitOf(2)),
-		"note":    s.Note(ended, "n", nil),
-		"epochs":  second(s.Epochs(ended)),
-		"restore": second(s.Restore(ended, 1, func(checkpoint.Record) error { return nil })),
-		"blob":    second(s.Blob(ended, checkpoint.BlobHash(nil))),
-		"outbox":  second(s.Outbox(ended, "out", 1, 1, 1)),
-		"oldest":  second(s.Oldest(ended)),
+		"commit":   s.Commit(ended, commitOf(2)),
+		"note":     s.Note(ended, "n", nil),
+		"epochs":   second(s.Epochs(ended)),
+		"manifest": second(s.Manifest(ended, 1)),
+		"restore":  second(s.Restore(ended, 1, func(checkpoint.Record) error { return nil })),
+		"blob":     second(s.Blob(ended, checkpoint.BlobHash(nil))),
+		"outbox":   second(s.Outbox(ended, "out", 1, 1, 1)),
+		"oldest":   second(s.Oldest(ended)),
 	} {
 		if !errors.Is(err, context.Canceled) {
 			p.t.Errorf("%s: %v", what, err)
@@ -330,8 +332,10 @@ func retention(p *process) {
 	if _, err := s.Blob(ctx, hash); !errors.Is(err, checkpoint.ErrMissing) {
 		p.t.Errorf("a blob that no epoch names: %v", err)
 	}
-	if err := second(s.Restore(ctx, infos[0].Epoch-1, nil)); !errors.Is(err, checkpoint.ErrMissing) {
-		p.t.Errorf("an epoch that is not kept: %v", err)
+	for _, err := range []error{second(s.Restore(ctx, infos[0].Epoch-1, nil)), second(s.Manifest(ctx, infos[0].Epoch-1))} {
+		if !errors.Is(err, checkpoint.ErrMissing) {
+			p.t.Errorf("an epoch that is not kept: %v", err)
+		}
 	}
 	for _, i := range infos {
 		got, _, err := restore(s, i.Epoch)

@@ -176,12 +176,18 @@ func (m *model) restores(s checkpoint.Store, e cep.Epoch) error {
 	if want := m.epochs[e].state; !maps.Equal(want, got) {
 		return fmt.Errorf("epoch %d (-want +got):\n%s", e, cmp.Diff(want, got, cmp.AllowUnexported(place{})))
 	}
-	data, err := manifest.Encode()
+	alone, err := s.Manifest(ctx, e)
 	if err != nil {
 		return err
 	}
-	if !bytes.Equal(data, m.epochs[e].manifest) {
-		return fmt.Errorf("the manifest of epoch %d is\n%s\nand not\n%s", e, data, m.epochs[e].manifest)
+	for _, manifest := range []*checkpoint.Manifest{manifest, alone} {
+		data, err := manifest.Encode()
+		if err != nil {
+			return err
+		}
+		if !bytes.Equal(data, m.epochs[e].manifest) {
+			return fmt.Errorf("the manifest of epoch %d is\n%s\nand not\n%s", e, data, m.epochs[e].manifest)
+		}
 	}
 	return nil
 }
