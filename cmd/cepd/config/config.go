@@ -2,6 +2,7 @@ package config
 
 import (
 	"log/slog"
+	"net/netip"
 
 	"github.com/cepd/cepd/cep"
 	"github.com/cepd/cepd/cep/codec"
@@ -154,17 +155,21 @@ type TLS struct {
 	ServerName           string
 }
 
-// Webhook posts each message to a URL.
+// Webhook posts messages to a URL.
 type Webhook struct {
 	URL string
-	// Secret signs messages.
-	Secret  Secret
+	// Secret signs requests, Authorization is the header of that name.
+	Secret        Secret
+	Authorization Secret
+	Headers       [][2]string
+	// Batch is the number of messages in a request.
+	Batch   int
 	Timeout cep.Duration
 	// Retry is how long a message is tried before it becomes a dead letter; 0: for ever.
-	Retry   cep.Duration
-	Headers [][2]string
-	// Private admits addresses of the own network.
+	Retry cep.Duration
+	// Private admits addresses of the own machine and networks, Allow any others.
 	Private bool
+	Allow   []netip.Prefix
 	CA      string
 }
 
@@ -270,3 +275,25 @@ const (
 )
 
 var startWords = []string{"earliest", "latest"}
+
+// Kind is the word for where the events come from.
+func (s *Stream) Kind() string {
+	switch {
+	case s.File != nil:
+		return "file"
+	case s.HTTP != nil:
+		return "http"
+	}
+	return "stdin"
+}
+
+// Kind is the word for the destination.
+func (s *Sink) Kind() string {
+	switch {
+	case s.File != nil:
+		return "file"
+	case s.Redis != nil:
+		return "redis"
+	}
+	return "webhook"
+}

@@ -44,4 +44,6 @@ func defaultRedis() *RedisSink {
 	return &RedisSink{ReplicaTimeout: time.Second}
 }
 
-func defaultWebhook() *Webhook { return &Webhook{Timeout: 10 * time.Second, Retry: 24 * time.Hour} }
+func defaultWebhook() *Webhook {
+	return &Webhook{Batch: 1, Timeout: 10 * time.Second, Retry: 24 * time.Hour}
+}

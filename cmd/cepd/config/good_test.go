@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -69,6 +70,7 @@ func TestPrintReadsTheSame(t *testing.T) {
 		}
 		absolutePaths(t, c)
 		options := cmp.Options{
+			cmpopts.EquateComparable(netip.Prefix{}),
 			cmpopts.IgnoreUnexported(Config{}, Sink{}, codec.TimeSpec{}),
 			cmp.Comparer(func(a, b Secret) bool { return bytes.Equal(a.Bytes(), b.Bytes()) && samePath(a.File, b.File) }),
 		}

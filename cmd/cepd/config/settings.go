@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net/netip"
 	"strings"
 	"time"
 
@@ -297,6 +298,8 @@ func (w *Webhook) settings() section {
 		{name: "url", required: true, about: "Where messages are posted.", value: text(&w.URL, "URL", isURL)},
 		secretFile("secret", &w.Secret, "The key that signs messages (HMAC-SHA-256)."),
 		secretText("secret", &w.Secret),
+		secretFile("authorization", &w.Authorization, "The header Authorization, all of it, as `Bearer ...`."),
+		secretText("authorization", &w.Authorization),
 		{name: "timeout", about: "How long to wait for an answer.", value: duration(&w.Timeout, bounds[cep.Duration]{
 			100 * time.Millisecond, 10 * minute, "messages behind wait too",
 		})},
@@ -312,7 +315,29 @@ func (w *Webhook) settings() section {
 			},
 			get: func() [][2]string { return w.Headers },
 		}},
-		{name: "private", about: "Admit addresses of the own machine and network, which are refused otherwise.", value: yes(&w.Private)},
+		{name: "batch", about: "The number of messages in a request: 1 is a message as it is, more a JSON array.", value: number(&w.Batch, bounds[int]{
+			1, sinks.BatchMax, "so many are read from the outbox at a time",
+		})},
+		{name: "private", about: "Admit addresses of the own machine and networks, which are refused otherwise.", value: yes(&w.Private)},
+		{name: "allow", about: "Networks that are admitted whatever they are, as `169.254.1.0/24`.", value: &list{
+			what:  "list of networks",
+			reset: func() { w.Allow = nil },
+			add: func(in input) *mistake {
+				p, err := netip.ParsePrefix(in.text)
+				if err != nil {
+					return mistakef(codeAddress, "write ADDRESS/BITS, as 10.1.0.0/16", "%q is no network", in.text)
+				}
+				w.Allow = append(w.Allow, p)
+				return nil
+			},
+			get: func() []string {
+				var all []string
+				for _, p := range w.Allow {
+					all = append(all, p.String())
+				}
+				return all
+			},
+		}},
 		{name: "ca_file", about: "The authorities that are trusted; without a file those of the machine.", value: path(&w.CA, "path of a PEM file")},
 	}
 }

@@ -91,7 +91,7 @@ func isURL(s string) *mistake {
 	case err != nil:
 		return mistakef(codeAddress, "", "%q is no URL", s) // the error may repeat a password
 	case u.User != nil:
-		return mistakef(codeSecret, "write secret_file, and let the receiver check the signature", "the URL holds a user and password")
+		return mistakef(codeSecret, "write authorization_file: PATH, or let the receiver check the signature that secret_file makes", "the URL holds a user and password")
 	case u.Scheme != "https" && u.Scheme != "http" || u.Host == "":
 		return mistakef(codeAddress, "", "%q is no URL that begins with https:// or http://", s)
 	}
@@ -125,7 +125,7 @@ func isHeader(name, text string) *mistake {
 	case strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }):
 		return mistakef(codeName, "", "the header %s holds characters that a header cannot have", name)
 	case slices.Contains([]string{"authorization", "cookie", "proxy-authorization"}, strings.ToLower(name)):
-		return mistakef(codeSecret, "write secret_file, and let the receiver check the signature", "the header %s holds a secret", name)
+		return mistakef(codeSecret, "write authorization_file: PATH, or let the receiver check the signature that secret_file makes", "the header %s holds a secret", name)
 	}
 	return nil
 }
