@@ -348,6 +348,7 @@ func beginsAtEnd(t *testing.T, s Running) {
 		l.die()
 		t.Skip("the source does not know its end")
 	}
+	synctest.Wait() // what was appended may be on its way
 	offset, err := e.SeekEnd(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -403,6 +404,7 @@ func closesRunning(t *testing.T, s Running) {
 	for n := range 3 {
 		l := s.live(t)
 		r := l.reader()
+		synctest.Wait() // what was appended may be on its way
 		read(t, r, n)
 		if err := r.Close(); err != nil {
 			t.Errorf("close after %d records: %v", n, err)
