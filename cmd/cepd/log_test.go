@@ -19,7 +19,7 @@ func TestLogLines(t *testing.T) {
 	log.Debug("not shown")
 	log.With("sink", "bus").Warn("cannot publish", "err", errors.New("dial: refused"), "after", 1500*time.Microsecond, "n", 3)
 	log.Info("read\nERROR fake", "name", "a\nb", "empty", "", "key with space", "\x1b[31m", "é", "ü")
-	log.WithGroup("g").Error("grouped", "k", 1, slog.Group("h", "l", 2), slog.Attr{})
+	log.WithGroup("g").Error("grouped", slog.Int("k", 1), slog.Group("h", slog.Int("l", 2)), slog.Attr{})
 	got := regexp.MustCompile(`(?m)^\S+ `).ReplaceAllString(b.String(), "")
 	want := `WARN  cannot publish sink=bus err="dial: refused" after=1.5ms n=3
 INFO  read\nERROR fake name="a\nb" empty="" "key with space"="\x1b[31m" é=ü

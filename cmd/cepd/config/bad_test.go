@@ -144,7 +144,7 @@ func TestSecretsStayHidden(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, diagnostics := Parse("cepd.yaml", append(data, "  hook: {webhook: {url: 'https://me:hunter2@x/'}}\n  r: {redis: {address: 'x:1', stream: s, password: hunter2}}\n"...), Layers{
-		Environment: []string{"CEPD_SINKS_R_REDIS_PASSWRD=hunter2"}, Set: []string{"sinks.r.redis.password=hunter2"},
+		Environment: []string{"CEPD_PASSWORD=hunter2"}, Set: []string{"sinks.r.redis.password=hunter2"},
 	})
 	for _, d := range diagnostics {
 		if strings.Contains(d.Message+d.Hint, "hunter2") {

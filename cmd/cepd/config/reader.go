@@ -77,17 +77,16 @@ func (r *reader) readFile(name string, data []byte) {
 	default:
 		r.report(r.at(file.Documents[1]), codeShape, "", "a configuration is one document, and here begins another")
 	}
-	var version place
 	number := ""
-	known := slices.Concat(section{{name: "version", required: true, value: &scalar{
+	known := slices.Concat(section{{name: "version", value: &scalar{
 		set: func(in input) *mistake { number = in.text; return nil },
 	}}}, r.config.settings())
 	r.section(file.Documents[0], "", "the configuration", known)
-	version = r.config.places["version"]
+	version, written := r.config.places["version"]
 	if number != "" && number != "1" {
 		r.report(version, codeVersion, "write version: 1", "this program knows version 1 of the configuration, not %q", number)
 	}
-	if _, ok := r.config.places["version"]; !ok && file.Documents[0].Kind == yamlnode.Map {
+	if !written && !r.wrong["version"] && file.Documents[0].Kind == yamlnode.Map {
 		r.report(r.at(file.Documents[0]), codeMissing, "write version: 1", `the configuration needs the key "version"`)
 	}
 }
@@ -258,7 +257,6 @@ func (r *reader) texts(v *yamlnode.Node, path, what string, l *list) {
 		return
 	}
 	l.reset()
-	r.config.places[path] = r.at(v)
 	if len(items) == 0 {
 		r.report(r.at(v), codeShape, "leave the key out where nothing is meant", "%s is empty", what)
 		r.wrong[path] = true
@@ -273,9 +271,7 @@ func (r *reader) texts(v *yamlnode.Node, path, what string, l *list) {
 			r.set(path, r.at(item), l.add(input{item.Value, r.dir}))
 		}
 	}
-	if len(items) > 1 || v.Kind == yamlnode.List {
-		r.config.places[path] = r.at(v)
-	}
+	r.config.places[path] = r.at(v) // not that of its last entry
 }
 
 // pairs reads a map of names and texts.
