@@ -25,8 +25,8 @@
 --   OK        append: the messages are there and the position is behind them
 --   DUP       append: exactly these messages had been appended before
 --   GAP       the position is below the one asked for, or in an older lineage; nothing was changed (nor is it below)
---   AHEAD     the position is above the one asked for, and not at the end of these messages
---   DIVERGED  the position is of another history: another chain, a newer lineage
+--   AHEAD     the position is above the one asked for and not at the end of these messages, or in a newer lineage
+--   DIVERGED  the position is of another history: its chain is another one
 --   FENCED    somebody else owns the position
 --   GONE      nobody owns the position, or it says no sequence
 --   FOREIGN   the stream's last id is above the position: somebody else appends
@@ -107,8 +107,7 @@ if now.fence ~= fence or now.owner ~= owner then return answer('FENCED') end
 if operation == 'begin' then
   if now.sequence ~= '' and tonumber(now.lineage) >= tonumber(lineage) then
     if now.lineage == lineage and now.sequence == sequence and now.chain == chain then return answer('BEGUN') end -- asked twice
-    if now.lineage == lineage then return answer('AHEAD') end
-    return answer('DIVERGED')
+    return answer('AHEAD')
   end
   if foreign(lineage, sequence) then return answer('FOREIGN') end
   stand(lineage, sequence, chain)
@@ -118,8 +117,7 @@ end
 -- append
 if now.sequence == '' then return answer('GONE') end
 if now.lineage ~= lineage then
-  if tonumber(now.lineage) < tonumber(lineage) then return answer('GAP') end
-  return answer('DIVERGED')
+  return answer(tonumber(now.lineage) < tonumber(lineage) and 'GAP' or 'AHEAD')
 end
 local count = (#ARGV - first + 1) / width
 local at, below = tonumber(now.sequence), tonumber(sequence)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -18,6 +19,10 @@ import (
 
 func TestMain(m *testing.M) {
 	RouteClientLog(slog.New(slog.DiscardHandler)) // what the library says about servers that are killed on purpose
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil { // the tests wait for servers more than they compute
+		panic(err)
+	}
 	os.Exit(m.Run())
 }
 

@@ -32,8 +32,12 @@ func (s *Sink) checkServer(ctx context.Context) error {
 	if why := f.refusal(&s.config); why != "" {
 		return fmt.Errorf("%w: %s", sinks.ErrStop, why)
 	}
-	for _, what := range f.warnings(&s.config) {
-		s.log.Warn(what)
+	if f["aof_enabled"] == "0" {
+		s.log.Warn("the server keeps no append-only file", "advice", "set appendonly yes: else a restart loses what is newer than the last "+
+			"snapshot; it is sent again as long as the outbox holds it")
+	}
+	if n := f.number("connected_slaves"); int(n) < s.config.Replicas {
+		s.log.Warn("the server has too few replicas: nothing counts as acknowledged", "replicas", n, "wanted", s.config.Replicas)
 	}
 	s.log.Info("the Redis server is fit", "version", f.version(), "position", s.position)
 	return nil
@@ -77,19 +81,6 @@ func (f facts) refusal(c *Config) string {
 			"set maxmemory-policy to noeviction or to one of the volatile policies", policy)
 	}
 	return ""
-}
-
-// warnings says what a failure of the server would cost.
-func (f facts) warnings(c *Config) []string {
-	var w []string
-	if f["aof_enabled"] == "0" {
-		w = append(w, "the server keeps no append-only file: a restart loses alerts since its last snapshot; they are sent again as long as "+
-			"the outbox holds them, and readers may see them twice; set appendonly yes")
-	}
-	if n := f.number("connected_slaves"); int(n) < c.Replicas {
-		w = append(w, fmt.Sprintf("the server has %d replicas, and %d must confirm: nothing counts as acknowledged before there are as many", n, c.Replicas))
-	}
-	return w
 }
 
 func (f facts) number(name string) int64 {

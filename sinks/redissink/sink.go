@@ -134,7 +134,7 @@ func (s *Sink) recall(ctx context.Context, a answer) (answer, error) {
 			"give cepd a stream of its own, or delete this one if its entries are no longer needed", s.config.Stream, a.last)}
 	}
 	a.at = sinks.Progress{Lineage: lineage, Sequence: sequence}
-	s.log.Warn("the position is gone; the stream's last id says what it was", "position", s.position, "lineage", lineage, "sequence", sequence)
+	s.log.Warn("the position was gone; the stream says what it was", "position", s.position, "lineage", lineage, "sequence", sequence)
 	if a.witness == "" {
 		return a, nil
 	}
@@ -190,13 +190,12 @@ func (s *Sink) published(a answer, count int) sinks.Ack {
 		s.acknowledged = a.at.Sequence
 	}
 	if a.trouble != "" {
-		s.log.Warn("the messages stand, but the server refused to trim or to publish on the channel", "err", a.trouble)
+		s.log.Warn("the server refused to trim or publish; the messages stand", "err", a.trouble)
 	}
 	// The answer to the first batch behind a deletion still shows that the stream was not there.
 	emptied := s.config.Stream != "" && a.last == "" && a.at.Sequence > uint64(count)
 	if emptied && !s.emptied {
-		s.log.Warn("the stream is not there though messages were sent to it: somebody deleted it; what it held is not sent again",
-			"stream", s.config.Stream, "sequence", a.at.Sequence)
+		s.log.Warn("somebody deleted the stream; what it held is not sent again", "stream", s.config.Stream, "sequence", a.at.Sequence)
 	}
 	s.emptied = emptied
 	s.retention.note(a.at)

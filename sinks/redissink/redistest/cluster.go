@@ -22,7 +22,7 @@ func StartCluster(t testing.TB, p Program, n int) *Cluster {
 	t.Helper()
 	c := &Cluster{}
 	for range n {
-		c.Nodes = append(c.Nodes, Start(t, p, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000"))
+		c.Nodes = append(c.Nodes, Start(t, p, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000"))
 	}
 	for i, s := range c.Nodes {
 		s.Must(t, "CLUSTER", "SET-CONFIG-EPOCH", i+1)

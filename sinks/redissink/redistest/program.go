@@ -88,10 +88,14 @@ func Default(t testing.TB) Program {
 	return Programs(t)[0]
 }
 
-// Each runs a test on every server.
+// Each runs a test on every server, at the same time: such tests wait more than they compute.
 func Each(t *testing.T, f func(t *testing.T, p Program)) {
 	t.Helper()
+	t.Parallel()
 	for _, p := range Programs(t) {
-		t.Run(p.String(), func(t *testing.T) { f(t, p) })
+		t.Run(p.String(), func(t *testing.T) {
+			t.Parallel()
+			f(t, p)
+		})
 	}
 }

@@ -334,3 +334,12 @@ func (s *Server) LaunchSlowly(t testing.TB) {
 		t.Fatal(err)
 	}
 }
+
+// StartTLS starts a server that has a second port for encrypted connections, whose address is returned too. It trusts the
+// clients that show its own certificate.
+func StartTLS(t testing.TB, p Program, cert, key string) (s *Server, address string) {
+	t.Helper()
+	port := strconv.Itoa(freePort(t))
+	s = Start(t, p, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert, "--tls-auth-clients", "yes")
+	return s, net.JoinHostPort("127.0.0.1", port)
+}
