@@ -3,7 +3,10 @@ package boltstore
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -71,6 +74,56 @@ func (s *Store) OutboxSize(sink string) (messages int, bytes int64) {
 	return int(t.last - t.forgotten), int64(t.total - t.forgottenTotal)
 }
 
+// Count is what a store keeps for a sink.
+type Count struct {
+	Sink string
+	// Last is the sequence of the last message that was committed, Forgotten that of the last one that is no longer kept.
+	Last, Forgotten uint64
+	// Bytes is the size of those between.
+	Bytes int64
+}
+
+// Counts returns the sinks that messages were committed for, by name.
+func (s *Store) Counts() []Count {
+	var l []Count
+	for sink, t := range s.snapshot().sinks {
+		l = append(l, Count{Sink: sink, Last: t.last, Forgotten: t.forgotten, Bytes: int64(t.total - t.forgottenTotal)})
+	}
+	slices.SortFunc(l, func(a, b Count) int { return strings.Compare(a.Sink, b.Sink) })
+	return l
+}
+
+// Notes returns all notes.
+func (s *Store) Notes(ctx context.Context) (map[string][]byte, error) {
+	notes := map[string][]byte{}
+	err := s.read(func(tx *bolt.Tx) error {
+		return tx.Bucket(bucketNotes).ForEach(func(name, v []byte) error {
+			body, err := unseal(kindNote, name, v, "note %s", name)
+			notes[string(name)] = append([]byte{}, body...)
+			return errors.Join(ctx.Err(), err)
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the notes: %w", err)
+	}
+	return notes, nil
+}
+
+// Size is the size of the file in bytes, and how much of it is free for what comes.
+func (s *Store) Size() (size, free int64) {
+	s.swap.RLock()
+	defer s.swap.RUnlock()
+	if s.ready() != nil {
+		return 0, 0
+	}
+	size, err := s.used()
+	if err != nil {
+		return 0, 0
+	}
+	stats := s.db.Stats()
+	return size, int64(stats.FreePageN+stats.PendingPageN) * int64(s.db.Info().PageSize)
+}
+
 // Note implements [checkpoint.Store].
 func (s *Store) Note(ctx context.Context, name string, value []byte) error {
 	if err := checkpoint.CheckNote(name, value); err != nil {
@@ -80,7 +133,7 @@ func (s *Store) Note(ctx context.Context, name string, value []byte) error {
 		if value == nil {
 			return tx.Bucket(bucketNotes).Delete([]byte(name))
 		}
-		return tx.Bucket(bucketNotes).Put([]byte(name), seal(kindNote, []byte(name), value))
+		return putNote(tx, name, value)
 	}, func(*known) {})
 	if err != nil {
 		return fmt.Errorf("note %s: %w", name, err)

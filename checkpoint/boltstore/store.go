@@ -285,7 +285,11 @@ func create(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	return place(dir, purposeCreate, func(db *bolt.DB) error { return db.Update(fill) }, true)
+	err := place(dir, purposeCreate, func(db *bolt.DB) error { return db.Update(fill) }, true)
+	if errors.Is(err, fs.ErrExist) {
+		return nil // somebody else was first
+	}
+	return err
 }
 
 // fill makes the buckets of an empty file.
@@ -350,7 +354,7 @@ func place(dir, purpose string, write func(db *bolt.DB) error, fresh bool) (err 
 	// A link is refused where the name is taken: of two processes that begin at once one wins.
 	switch err := os.Link(temp, path); {
 	case errors.Is(err, fs.ErrExist):
-		return ignoreMissing(os.Remove(temp))
+		return err
 	case err != nil:
 		// Not every file system has links.
 		if err := os.Rename(temp, path); err != nil {
