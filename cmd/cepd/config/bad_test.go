@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -43,7 +44,7 @@ func badFiles(t *testing.T) []string {
 }
 
 // loadBad reads a bad file. Its comments may say what stands above it and which rules it is held against:
-// `# env CEPD_X=1`, `# set a.b=c`, `# rules FILE`.
+// `# env CEPD_X=1`, `# set a.b=c`, `# rules FILE`. `# refused PATH MESSAGE` is what a source or sink says of its settings.
 func loadBad(t *testing.T, file string) (*Config, patterns.Diagnostics) {
 	t.Helper()
 	data, err := os.ReadFile(file)
@@ -52,6 +53,7 @@ func loadBad(t *testing.T, file string) (*Config, patterns.Diagnostics) {
 	}
 	var above Layers
 	var rules []patterns.Source
+	var refused [][2]string
 	for line := range strings.Lines(string(data)) {
 		line = strings.TrimSuffix(line, "\n")
 		if text, ok := strings.CutPrefix(line, "# env "); ok {
@@ -59,6 +61,10 @@ func loadBad(t *testing.T, file string) (*Config, patterns.Diagnostics) {
 		}
 		if text, ok := strings.CutPrefix(line, "# set "); ok {
 			above.Set = append(above.Set, text)
+		}
+		if text, ok := strings.CutPrefix(line, "# refused "); ok {
+			path, message, _ := strings.Cut(text, " ")
+			refused = append(refused, [2]string{path, message})
 		}
 		if name, ok := strings.CutPrefix(line, "# rules "); ok {
 			text, err := os.ReadFile(filepath.Join(filepath.Dir(file), name))
@@ -75,6 +81,9 @@ func loadBad(t *testing.T, file string) (*Config, patterns.Diagnostics) {
 			t.Fatal(wrong.Error())
 		}
 		diagnostics = append(diagnostics, c.CheckRules(set.Rules, rules)...)
+	}
+	for _, r := range refused {
+		diagnostics = append(diagnostics, c.Refused(r[0], errors.New(r[1])))
 	}
 	return c, diagnostics
 }

@@ -32,6 +32,7 @@ const (
 	codeTo          = "CEP0926"
 	codeUnread      = "CEP0927"
 	codeNoAlerts    = "CEP0928"
+	codeRefused     = "CEP0929"
 )
 
 // Codes returns all codes of configurations, in order.
@@ -65,5 +66,6 @@ func Codes() []patterns.Code {
 		{Code: codeTo, Title: "A rule sends to a sink that is not configured."},
 		{Code: codeUnread, Title: "No rule reads the stream.", Explanation: "Its source is not opened.", Warning: true},
 		{Code: codeNoAlerts, Title: "The alerts of a rule go nowhere.", Explanation: "The rule names no sink in `to`, and no sink takes the alerts of such rules.", Warning: true},
+		{Code: codeRefused, Title: "A source or sink cannot be made with these settings.", Explanation: "The message is that of the source or sink."},
 	}
 }

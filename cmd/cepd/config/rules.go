@@ -91,12 +91,20 @@ func fed(r *patterns.Rule, rules []*patterns.Rule) bool {
 
 // CannotRead is the diagnostic of a setting whose file cannot be read.
 func (c *Config) CannotRead(path string, err error) patterns.Diagnostic {
+	return c.at(path, codeFile, path+": "+err.Error())
+}
+
+// Refused is the diagnostic of a source or sink that cannot be made, by the path of its settings.
+func (c *Config) Refused(path string, err error) patterns.Diagnostic {
+	return c.at(path, codeRefused, err.Error())
+}
+
+// at is a diagnostic at a setting, or at the start of the file where that is a default.
+func (c *Config) at(path, code, message string) patterns.Diagnostic {
 	p, ok := c.places[path]
 	if !ok {
 		p = c.places["version"]
-		p.length = 1
+		p.pos.Column, p.length = 1, 1
 	}
-	return patterns.Diagnostic{
-		Pos: p.pos, Length: max(1, p.length), Excerpt: p.excerpt, Code: codeFile, Message: path + ": " + err.Error(),
-	}
+	return patterns.Diagnostic{Pos: p.pos, Length: max(1, p.length), Excerpt: p.excerpt, Code: code, Message: message}
 }

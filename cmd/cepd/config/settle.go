@@ -137,15 +137,19 @@ func (r *reader) reference(path, name string) {
 // sink fills in what depends on the kind of the sink.
 func (r *reader) sink(s *Sink) {
 	path := join("sinks", s.Name)
-	position := s.File != nil && s.File.Path != "-" || s.Redis != nil
-	best := sinks.AtLeastOnce
-	if position {
-		best = sinks.ExactlyOnce
-	}
+	can := guarantees(s)
 	if !s.guaranteed {
-		s.Guarantee = best
-	} else if s.Guarantee == sinks.ExactlyOnce && !position {
-		r.report(r.placeOf(join(path, "guarantee")), codeContradicts, "write at_least_once: messages carry their id", "%s cannot tell how far it is, so a message that was under way in a crash is sent again", destination(s))
+		s.Guarantee = can[0]
+	} else if !slices.Contains(can, s.Guarantee) {
+		words := make([]string, len(can))
+		for i, g := range can {
+			words[i] = g.String()
+		}
+		why := "its position is kept beside the messages, so that nothing has to come twice or be lost"
+		if can[0] != sinks.ExactlyOnce {
+			why = "it cannot tell how far it is, so what was under way in a crash is sent again or lost"
+		}
+		r.report(r.placeOf(join(path, "guarantee")), codeContradicts, "write "+orList(words), "%s cannot be had %s: %s", destination(s), s.Guarantee, why)
 	}
 	if !s.full {
 		s.OnFull = Pause
@@ -168,15 +172,25 @@ func (r *reader) sink(s *Sink) {
 	}
 }
 
+// guarantees are those that a destination can give, the best one first.
+func guarantees(s *Sink) []sinks.Guarantee {
+	if s.Redis != nil || s.File != nil && s.File.Path != "-" {
+		return []sinks.Guarantee{sinks.ExactlyOnce}
+	}
+	return []sinks.Guarantee{sinks.AtLeastOnce, sinks.AtMostOnce}
+}
+
 // destination says what a sink writes to, for messages.
 func destination(s *Sink) string {
 	switch {
 	case s.Webhook != nil:
 		return "a webhook"
+	case s.Redis != nil:
+		return "Redis"
 	case s.File != nil && s.File.Path == "-":
 		return "standard output"
 	}
-	return "the destination"
+	return "a file"
 }
 
 // redis checks what does not fit together in a sink of Redis.
