@@ -49,43 +49,49 @@ func matches(f *os.File, p *position) (ok bool, size int64, err error) {
 	return got == p.Foot, size, err
 }
 
-// find makes s.data the file at the path, and p a position in it. A file that was moved away is left behind whole, and a new
-// one begun.
-func (s *Sink) find(p *position) error {
+// find makes s.data the file at the path, and p a position in it, so that lines can be appended there. A file that was moved
+// away is left behind whole, and a new one begun.
+//
+// Without lines it does what needs no knowledge of them, and s.data may stay nil.
+func (s *Sink) find(p *position, lines []byte) error {
 	if s.data != nil {
-		return s.still(p)
+		return s.still(p, lines)
 	}
 	f, err := os.OpenFile(s.c.Path, os.O_RDWR, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		moved, err := s.moved(p)
-		if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	var ok bool
+	var size int64
+	why := "it is gone"
+	if err == nil {
+		ok, size, err = matches(f, p)
+		if err == nil && ok {
+			s.data = f
+			return nil
+		}
+		if err = errors.Join(err, f.Close()); err != nil {
 			return err
 		}
-		return s.begin(p, moved, "it is gone")
+		why = "it was emptied"
 	}
-	if err != nil {
-		return err
-	}
-	ok, size, err := matches(f, p)
-	if err == nil && ok {
-		s.data = f
+	if lines == nil {
 		return nil
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
+	moved, err := s.moved(p, lines)
+	switch {
+	case err != nil:
 		return err
-	}
-	moved, err := s.moved(p)
-	if err != nil {
-		return err
-	}
-	if moved || size == 0 {
-		return s.begin(p, moved, "it was emptied")
+	case moved:
+		return s.begin(p, wasMoved)
+	case size == 0:
+		return s.begin(p, why)
 	}
 	return s.strange(p, size)
 }
 
 // still is find for a file that is open.
-func (s *Sink) still(p *position) error {
+func (s *Sink) still(p *position, lines []byte) error {
 	mine, err := s.data.Stat()
 	if err != nil {
 		return err
@@ -95,20 +101,26 @@ func (s *Sink) still(p *position) error {
 		return err
 	}
 	if err != nil || !os.SameFile(mine, there) {
-		if err := s.leave(s.data, p); err != nil {
+		if lines == nil && mine.Size() > p.Length {
+			return nil
+		}
+		if err := leave(s.data, p, lines); err != nil {
 			return err
 		}
-		return s.begin(p, true, "")
+		return s.begin(p, wasMoved)
 	}
 	ok, size, err := matches(s.data, p)
 	switch {
 	case err != nil || ok:
 		return err
 	case size == 0: // copytruncate: what was in it is elsewhere
-		return s.begin(p, false, "it was emptied")
+		return s.begin(p, "it was emptied")
 	}
 	return s.strange(p, size)
 }
+
+// wasMoved is what became of a file that log rotation renamed.
+const wasMoved = "it was moved away"
 
 // strange stops: the file is not what this job has left.
 func (s *Sink) strange(p *position, size int64) error {
@@ -117,7 +129,7 @@ func (s *Sink) strange(p *position, size int64) error {
 }
 
 // moved looks for the file that p is about among those whose name begins alike, and leaves it whole.
-func (s *Sink) moved(p *position) (bool, error) {
+func (s *Sink) moved(p *position, lines []byte) (bool, error) {
 	if p.Length == 0 {
 		return false, nil
 	}
@@ -134,7 +146,7 @@ func (s *Sink) moved(p *position) (bool, error) {
 		if !e.Type().IsRegular() || !strings.HasPrefix(e.Name(), stem) || e.Name() == base || strings.Contains(e.Name(), suffix) {
 			continue
 		}
-		found, err := s.leaveIfMoved(filepath.Join(folder, e.Name()), p)
+		found, err := leaveIfMoved(filepath.Join(folder, e.Name()), p, lines)
 		if found || err != nil {
 			return found, err
 		}
@@ -142,14 +154,14 @@ func (s *Sink) moved(p *position) (bool, error) {
 	return false, nil
 }
 
-func (s *Sink) leaveIfMoved(path string, p *position) (bool, error) {
+func leaveIfMoved(path string, p *position, lines []byte) (bool, error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return false, nil // not ours to write
 	}
 	ok, _, err := matches(f, p)
 	if err == nil && ok {
-		err = s.leave(f, p)
+		err = leave(f, p, lines)
 	}
 	if err := errors.Join(err, f.Close()); err != nil {
 		return false, fmt.Errorf("%s: %w", path, err)
@@ -157,20 +169,23 @@ func (s *Sink) leaveIfMoved(path string, p *position) (bool, error) {
 	return ok, nil
 }
 
-// leave cuts off what a call had under way in a file that was moved away: it goes into the new one, whole.
-func (s *Sink) leave(f *os.File, p *position) error {
+// leave cuts off what a call had under way in a file that was moved away: the lines go into the new one, whole. What somebody
+// else has written there stays.
+func leave(f *os.File, p *position, lines []byte) error {
 	ok, size, err := matches(f, p)
 	if err != nil || !ok || size == p.Length {
+		return err
+	}
+	tail := io.NewSectionReader(f, p.Length, size-p.Length)
+	common, blank, err := compare(tail, lines)
+	if err != nil || !blank && common < min(tail.Size(), int64(len(lines))) {
 		return err
 	}
 	return errors.Join(f.Truncate(p.Length), f.Sync())
 }
 
-// begin begins a new file at the path and notes it. why says what became of the old one where it was not moved.
-func (s *Sink) begin(p *position, moved bool, why string) error {
-	if moved {
-		why = "it was moved away"
-	}
+// begin begins a new file at the path and notes it. why says what became of the old one.
+func (s *Sink) begin(p *position, why string) error {
 	s.c.Failpoint("filesink.left")
 	if err := s.adopt(p); err != nil {
 		return err
@@ -279,7 +294,7 @@ func (s *Sink) clear(p *position, lines []byte) error {
 		return s.adoptFile(s.data, p)
 	}
 	return &sinks.DivergedError{At: p.progress(), Detail: fmt.Sprintf("somebody else has written %d bytes to %s, behind the %d of this job: "+
-		"move the file away, and a new one is begun", tail.Size()-common, s.c.Path, p.Length)}
+		"move the file away, and a new one is begun", tail.Size(), s.c.Path, p.Length)}
 }
 
 // compare returns how much of tail is the beginning of lines, and whether the rest of it holds a NUL, which JSON never does.

@@ -203,11 +203,6 @@ func (s *Sink) Open(ctx context.Context) (at sinks.Progress, err error) {
 	}
 	s.fence = p.Fence
 	s.c.Failpoint("filesink.opened")
-	if p.Lineage > 0 {
-		if err := s.find(&p); err != nil {
-			return at, err
-		}
-	}
 	return p.progress(), nil
 }
 
@@ -242,12 +237,16 @@ func (s *Sink) Begin(ctx context.Context, at sinks.Progress) (err error) {
 		return nil
 	case at.Lineage <= p.Lineage:
 		return &sinks.StandsError{At: p.progress()}
-	case p.Lineage == 0:
-		err = s.adopt(&p)
-	default:
-		if err = s.find(&p); err == nil {
-			err = s.cut(&p) // what was under way belongs to the old lineage, and may differ
+	}
+	if p.Lineage > 0 {
+		if err := s.find(&p, nil); err != nil {
+			return err
 		}
+	}
+	if s.data == nil {
+		err = s.adopt(&p)
+	} else {
+		err = s.cut(&p) // what was under way belongs to the old lineage, and may differ
 	}
 	if err != nil {
 		return err
@@ -280,14 +279,19 @@ func (s *Sink) Publish(ctx context.Context, b sinks.Batch) (ack sinks.Ack, err e
 	default:
 		return ack, &sinks.StandsError{At: at}
 	}
-	if err := s.find(&p); err != nil {
+	s.buf = s.buf[:0]
+	for i := range b.Messages {
+		s.buf = appendLine(s.buf, s.c.Format, s.c.Source, &b.Messages[i])
+	}
+	if len(b.Messages) == 0 {
+		err = s.find(&p, nil)
+	} else {
+		err = s.find(&p, s.buf)
+	}
+	if err != nil {
 		return ack, err
 	}
 	if len(b.Messages) > 0 {
-		s.buf = s.buf[:0]
-		for i := range b.Messages {
-			s.buf = appendLine(s.buf, s.c.Format, s.c.Source, &b.Messages[i])
-		}
 		if err := s.append(&p, s.buf); err != nil {
 			return ack, err
 		}
