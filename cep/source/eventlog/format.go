@@ -149,7 +149,9 @@ func checksums(frame []byte, salt uint64, offset int64) (first, whole uint32) {
 // gap is a stretch of a segment that is no record.
 type gap struct{ from, to int64 }
 
-func (g *gap) Error() string { return fmt.Sprintf("%d bytes at offset %d are no records", g.to-g.from, g.from) }
+func (g *gap) Error() string {
+	return fmt.Sprintf("%d bytes at offset %d are no records", g.to-g.from, g.from)
+}
 
 // scanner reads the records of one segment.
 type scanner struct {

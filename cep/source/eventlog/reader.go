@@ -221,4 +221,3 @@ func (r *reader) Close() error {
 	r.end = errClosed
 	return r.close()
 }
-

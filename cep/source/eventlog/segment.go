@@ -28,11 +28,11 @@ func segmentName(base int64) string { return fmt.Sprintf("%020d%s", base, extens
 
 // found is a file that is called as a segment is.
 type found struct {
-	path   string
-	base   int64
-	size   int64
-	head   header
-	bad    error
+	path string
+	base int64
+	size int64
+	head header
+	bad  error
 }
 
 // findSegments reads the headers of all segments of a directory, in their order.

@@ -22,8 +22,8 @@ var (
 	// errUnfinished says that too little of a content is there to know it by: no line end, half a header.
 	errUnfinished = errors.New("too little of it is there yet")
 	// errHalf says so of what is compressed.
-	errHalf = errors.New("what it unpacks to ends in the middle of its first bytes")
-	errZeros      = errors.New("it begins with zero bytes: its writer goes on at its old place after the file was truncated; " +
+	errHalf  = errors.New("what it unpacks to ends in the middle of its first bytes")
+	errZeros = errors.New("it begins with zero bytes: its writer goes on at its old place after the file was truncated; " +
 		"let it open the file for appending")
 )
 

@@ -1,9 +1,27 @@
 package httpsource
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
+	"strings"
 
+	"github.com/cepd/cepd/cep/source"
 	"github.com/cepd/cepd/cep/source/eventlog"
+)
+
+// Prefix is the path under which a Handler is to be mounted; it looks at the whole path itself.
+const Prefix = "/v1/streams/"
+
+const (
+	// DefaultBodyMax is the limit of a request's body: shippers send 1 to 10 MiB at once.
+	DefaultBodyMax = 16 << 20
+	// keyMax is the length of an Idempotency-Key in bytes; a UUID has 36.
+	keyMax = 200
+	// busyRetry is after how many seconds to come again where there are too many requests, which take milliseconds each.
+	busyRetry = 1
+	// fullRetry is the same where the log is full: it has room again some epochs later.
+	fullRetry = 5
 )
 
 // Stream is a stream that takes events.
@@ -23,21 +41,157 @@ type Config struct {
 	BodyMax int
 }
 
-// DefaultBodyMax is the limit of a request's body.
-const DefaultBodyMax = 16 << 20
-
-// Prefix is the path under which a Handler is to be mounted; it looks at the whole path itself.
-const Prefix = "/v1/streams/"
-
 // Handler answers `POST /v1/streams/{name}/events`.
-type Handler struct{ config Config }
+type Handler struct {
+	config Config
+	budget budget
+}
 
 var _ http.Handler = (*Handler)(nil)
 
 // New returns a handler.
-func New(c Config) *Handler { return &Handler{config: c} }
+func New(c Config) *Handler {
+	if c.EventMax == 0 {
+		c.EventMax = source.MaxRecord
+	}
+	c.EventMax = min(c.EventMax, eventlog.RecordMax)
+	if c.BodyMax == 0 {
+		c.BodyMax = DefaultBodyMax
+	}
+	return &Handler{config: c, budget: budget{free: max(memoryMax, 2*c.BodyMax)}}
+}
 
 // ServeHTTP implements [http.Handler].
-func (h *Handler) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
-	w.WriteHeader(http.StatusNotImplemented)
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	answer, p := h.serve(w, r)
+	if p != nil {
+		p.write(w)
+		return
+	}
+	writeJSON(w, "application/json", http.StatusOK, answer)
+}
+
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request) (*Answer, *Problem) {
+	stream, p := h.stream(r)
+	if p != nil {
+		return nil, p
+	}
+	key, p := keyOf(r)
+	if p != nil {
+		return nil, p
+	}
+	lines, p := kindOf(r)
+	if p != nil {
+		return nil, p
+	}
+	body, taken, p := h.readBody(w, r)
+	defer h.budget.give(taken)
+	if p != nil {
+		return nil, p
+	}
+	c := cut{body: body, eventMax: h.config.EventMax, id: stream.ID, key: key}
+	if p := c.all(lines); p != nil {
+		return nil, p
+	}
+	if c.refused > 0 {
+		if !lenient(r) {
+			return nil, c.problem()
+		}
+		w.Header().Set("Preference-Applied", "handling=lenient")
+	}
+	return h.append(r, stream, &c)
+}
+
+// stream returns the stream that the request is for.
+func (h *Handler) stream(r *http.Request) (Stream, *Problem) {
+	rest, _ := strings.CutPrefix(r.URL.Path, Prefix)
+	name, events := strings.CutSuffix(rest, "/events")
+	stream, ok := h.config.Streams[name]
+	switch {
+	case !events || rest == r.URL.Path:
+		return stream, problem(http.StatusNotFound, "events go to "+Prefix+"{name}/events")
+	case !ok:
+		return stream, problem(http.StatusNotFound, fmt.Sprintf("no stream %q takes events over HTTP", name))
+	case r.Method != http.MethodPost:
+		return stream, problem(http.StatusMethodNotAllowed, "events are sent by POST").with("Allow", http.MethodPost)
+	}
+	return stream, nil
+}
+
+// keyOf returns the name that the client gave the request.
+func keyOf(r *http.Request) (string, *Problem) {
+	key := strings.TrimSpace(r.Header.Get("Idempotency-Key"))
+	if n := len(key); n >= 2 && key[0] == '"' && key[n-1] == '"' {
+		key = key[1 : n-1]
+	}
+	if len(key) > keyMax {
+		return "", problem(http.StatusBadRequest, fmt.Sprintf("Idempotency-Key has %d bytes; the limit is %d", len(key), keyMax))
+	}
+	return key, nil
+}
+
+// lenient reports whether the client would rather have a part taken than nothing.
+func lenient(r *http.Request) bool {
+	for _, v := range r.Header.Values("Prefer") {
+		for p := range strings.SplitSeq(v, ",") {
+			p, _, _ = strings.Cut(p, ";")
+			name, value, _ := strings.Cut(p, "=")
+			if strings.EqualFold(strings.TrimSpace(name), "handling") && strings.EqualFold(strings.Trim(value, ` "`), "lenient") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// all cuts the body into events.
+func (c *cut) all(lines bool) *Problem {
+	err := error(nil)
+	if lines {
+		err = c.lines()
+	} else {
+		err = c.document()
+	}
+	switch {
+	case errors.Is(err, errMany):
+		return problem(http.StatusRequestEntityTooLarge, err.Error())
+	case err != nil:
+		return problem(http.StatusBadRequest, fmt.Sprintf("the body is no JSON object and no list of them: %v", err))
+	}
+	return nil
+}
+
+// problem is the answer to a request of which events are refused.
+func (c *cut) problem() *Problem {
+	status := http.StatusUnprocessableEntity
+	large := 0
+	for _, r := range c.refusals {
+		if r.Reason == TooLarge {
+			large++
+		}
+	}
+	if large == c.refused {
+		status = http.StatusRequestEntityTooLarge
+	}
+	p := problem(status, fmt.Sprintf("%d of %d events are refused, and none was taken; `Prefer: handling=lenient` takes the others", c.refused, c.index))
+	p.Refused, p.Refusals = c.refused, c.refusals
+	return p
+}
+
+// append makes the events durable.
+func (h *Handler) append(r *http.Request, stream Stream, c *cut) (*Answer, *Problem) {
+	a, err := stream.Log.Append(r.Context(), c.events)
+	switch {
+	case err == nil:
+		return &Answer{Accepted: a.Accepted, Duplicates: a.Duplicates, Refused: c.refused, Refusals: c.refusals}, nil
+	case errors.Is(err, eventlog.ErrFull):
+		return nil, problem(http.StatusTooManyRequests, "the stream has more events waiting than it may; nothing was taken").after(fullRetry)
+	case errors.Is(err, eventlog.ErrEnded):
+		return nil, problem(http.StatusServiceUnavailable, "cepd is stopping; nothing was taken").after(fullRetry)
+	case errors.Is(err, source.ErrTooLarge):
+		return nil, problem(http.StatusRequestEntityTooLarge, "the request is larger than half of what the stream may have waiting; send fewer events at once")
+	case r.Context().Err() != nil:
+		return nil, problem(http.StatusServiceUnavailable, "the request was given up; whether it was taken is not known")
+	}
+	return nil, problem(http.StatusServiceUnavailable, "the events could not be made durable; whether they were taken is not known").after(fullRetry)
 }
