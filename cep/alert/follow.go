@@ -2,6 +2,7 @@ package alert
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/cepd/cepd/cep"
@@ -40,6 +41,7 @@ type openAlert struct {
 	since cep.Moment
 	// last is the time of the key's last match, remind that of the next reminder.
 	last, remind cep.Time
+	marks
 }
 
 // following are the open alerts of one rule. Quiet and Repeat are constants, so both queues are in the order in which they
@@ -49,6 +51,8 @@ type following struct {
 	open   map[cep.Key]*openAlert
 	quiet  dues
 	remind dues
+
+	changes changes[cep.Key, *openAlert]
 }
 
 // dues is a queue of times at which something happens to an open alert.
@@ -117,6 +121,7 @@ func (f *following) begin(key cep.Key, a *cep.Alert, moment cep.Moment) {
 // again notes a match of the key of an open alert.
 func (f *following) again(o *openAlert, t cep.Time) {
 	o.last = t
+	f.changes.note(o.key, o)
 	if f.by.Quiet > 0 {
 		f.quiet.push(t.Add(f.by.Quiet), o)
 	}
@@ -133,14 +138,15 @@ func (m *Maker) NextDue() cep.Time {
 // Open is the number of open alerts.
 func (m *Maker) Open() int { return len(m.following.open) }
 
-// Advance appends what time alone brings before a moment: a reminder, or the end of an alert that has been quiet. What is
-// due at a time comes after every event and match of that time. At the end of all time nobody is reminded of what never
+// Advance appends what time alone brings before a moment, in the order of time and key: a reminder, or the end of an alert
+// that has been quiet. What is due at a time comes after every event and match of that time. At the end of all time nobody is reminded of what never
 // ends.
 func (m *Maker) Advance(before cep.Moment, dst []Out) []Out {
 	f := m.following
 	if f.by == nil || before.Time == cep.AfterAll && f.by.Quiet == 0 {
 		return dst
 	}
+	from := len(dst)
 	for {
 		quiet, remind := f.nextQuiet(), f.nextReminder()
 		first := quiet
@@ -148,7 +154,7 @@ func (m *Maker) Advance(before cep.Moment, dst []Out) []Out {
 			first = remind
 		}
 		if first.open == nil || first.at >= before.Time {
-			return dst
+			break
 		}
 		o := first.open
 		moment := cep.Moment{Time: first.at, Seq: cep.ByTime}
@@ -160,8 +166,13 @@ func (m *Maker) Advance(before cep.Moment, dst []Out) []Out {
 		f.remind.pop()
 		o.remind = first.at.Add(f.by.Repeat)
 		f.remind.push(o.remind, o)
+		f.changes.note(o.key, o)
 		dst = append(dst, Out{moment, o.key, m.after(o, cep.AlertReminder, moment)})
 	}
+	slices.SortStableFunc(dst[from:], func(a, b Out) int {
+		return cmp.Or(cmp.Compare(a.Moment.Time, b.Moment.Time), cmp.Compare(a.Key, b.Key))
+	})
+	return dst
 }
 
 // Resolve ends the open alert of a key by an event; nil where none is open that began before the event.
@@ -188,6 +199,7 @@ func (m *Maker) EndAll(moment cep.Moment, dst []Out) []Out {
 
 func (m *Maker) end(o *openAlert, moment cep.Moment) *cep.Alert {
 	delete(m.following.open, o.key)
+	m.following.changes.drop(o.key, o)
 	return m.after(o, cep.AlertResolved, moment)
 }
 
@@ -205,9 +217,9 @@ func (m *Maker) after(o *openAlert, kind cep.AlertKind, moment cep.Moment) *cep.
 // Join lets a Maker of an older version of the rule, that still has matches to come, share what this one remembers: open
 // alerts and counters, and spans of suppression if both suppress in the same way.
 func (m *Maker) Join(older *Maker) {
-	older.following, older.counters = m.following, m.counters
+	older.following, older.counters, older.joined = m.following, m.counters, true
 	if m.plan.Suppress != nil && older.plan.Suppress != nil && m.plan.Suppress.equal(older.plan.Suppress) {
-		older.spans = m.spans
+		older.spans, older.joinedSpans = m.spans, true
 	}
 }
 
@@ -216,16 +228,15 @@ func (m *Maker) Join(older *Maker) {
 func (m *Maker) Adopt(old *Maker, now cep.Moment) []Out {
 	m.counters = old.counters
 	if m.plan.Suppress != nil && old.plan.Suppress != nil && m.plan.Suppress.equal(old.plan.Suppress) {
-		m.spans = old.spans
+		m.spans = old.spans.copied()
 	}
 	f := m.following
 	if f.by == nil {
 		return old.EndAll(now, nil)
 	}
-	list := make([]*openAlert, 0, len(old.following.open))
-	for key, o := range old.following.open {
+	for key, before := range old.following.open {
+		o := &openAlert{key: before.key, alert: before.alert, since: before.since, last: before.last, remind: before.remind}
 		f.open[key] = o
-		list = append(list, o)
 		if old.plan.Follow.Repeat != f.by.Repeat { // the first one behind now
 			o.remind = cep.AfterAll
 			if d := f.by.Repeat; d > 0 {
@@ -234,10 +245,21 @@ func (m *Maker) Adopt(old *Maker, now cep.Moment) []Out {
 			}
 		}
 	}
+	for _, o := range f.open {
+		if f.by.Quiet > 0 {
+			o.last = max(o.last, now.Time.Add(-f.by.Quiet)) // nothing ends before now
+		}
+	}
+	f.queue()
+	return nil
+}
+
+// queue puts what open alerts wait for into the queues, in order.
+func (f *following) queue() {
+	list := slices.Collect(maps.Values(f.open))
 	slices.SortFunc(list, func(a, b *openAlert) int { return cmp.Or(cmp.Compare(a.last, b.last), cmp.Compare(a.key, b.key)) })
 	for _, o := range list {
 		if f.by.Quiet > 0 {
-			o.last = max(o.last, now.Time.Add(-f.by.Quiet)) // nothing ends before now
 			f.quiet.push(o.last.Add(f.by.Quiet), o)
 		}
 	}
@@ -247,5 +269,4 @@ func (m *Maker) Adopt(old *Maker, now cep.Moment) []Out {
 			f.remind.push(o.remind, o)
 		}
 	}
-	return nil
 }

@@ -16,8 +16,10 @@ type Maker struct {
 	spans     *spans
 	following *following
 	counters  *Counters
-	scope     cep.Scope
-	buf       []byte
+	// joined and joinedSpans say that open alerts, and spans, are those of a newer version's Maker.
+	joined, joinedSpans bool
+	scope               cep.Scope
+	buf                 []byte
 }
 
 // Counters is the last part of a rule's funnel.

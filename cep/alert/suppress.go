@@ -19,11 +19,23 @@ type spans struct {
 	open map[string]*span
 	ends []ending // from first
 	head int
+
+	changes changes[string, *span]
 }
 
 type span struct {
 	end        cep.Time
 	sent, held uint64
+	marks
+}
+
+// copied are the spans without what was known of their records.
+func (s *spans) copied() *spans {
+	c := &spans{by: s.by, open: make(map[string]*span, len(s.open)), ends: slices.Clone(s.ends[s.head:])}
+	for key, sp := range s.open {
+		c.open[key] = &span{end: sp.end, sent: sp.sent, held: sp.held}
+	}
+	return c
 }
 
 type ending struct {
@@ -50,6 +62,7 @@ func (s *spans) admit(key []byte, t cep.Time) (held uint64, out bool) {
 		sp.end, sp.sent = t.Add(s.by.For), 0
 		s.ends = append(s.ends, ending{sp.end, string(key)})
 	}
+	s.changes.note(string(key), sp)
 	if sp.sent >= uint64(s.by.Max) {
 		sp.held++
 		return 0, false
@@ -67,6 +80,7 @@ func (s *spans) forget(t cep.Time) {
 		s.head++
 		if sp := s.open[e.key]; sp != nil && sp.end <= t && sp.held == 0 {
 			delete(s.open, e.key)
+			s.changes.drop(e.key, sp)
 		}
 	}
 	if s.head > len(s.ends)/2 {
