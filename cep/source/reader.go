@@ -77,8 +77,9 @@ type Reader interface {
 	// Next returns the next record, io.EOF at the end, a *RecordError where one record is beyond reading, or the error of
 	// ctx, which loses nothing: the next call goes on.
 	Next(ctx context.Context) (Record, error)
-	// SeekTo makes the next record the one with this offset: 0, or that of a record returned before, in this process or
-	// another. It also works after io.EOF. ErrNotSeekable where the source cannot go there.
+	// SeekTo makes the next record the first one from this offset on: 0, that of a record returned before, in this process
+	// or another, or one more than that, which is behind the record. It also works after io.EOF. ErrNotSeekable where the
+	// source cannot go there.
 	SeekTo(offset int64) error
 	// Progress is how much has been read of how much there is, in bytes of the underlying file; total is -1 where nobody
 	// knows.

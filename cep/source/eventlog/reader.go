@@ -20,9 +20,11 @@ type reader struct {
 	at int64
 	// expected is the number of the next record; 0: not known.
 	expected uint64
-	scanner  scanner
-	file     *os.File
-	end      error
+	// sought says that at is where somebody went: a record, or one more.
+	sought  bool
+	scanner scanner
+	file    *os.File
+	end     error
 }
 
 // Partition implements [source.Reader].
@@ -106,7 +108,11 @@ func (r *reader) Next(ctx context.Context) (source.Record, error) {
 			r.fail(fmt.Errorf("read log %s: %w", r.log.config.Dir, err))
 			break
 		}
-		rec, err := r.scanner.next()
+		rec, err := r.next()
+		if errors.Is(err, io.EOF) { // it was sent behind the last one
+			r.at = r.scanner.at
+			continue
+		}
 		if g, ok := errors.AsType[*gap](err); ok {
 			return source.Record{}, r.skip(g, p)
 		}
@@ -130,6 +136,20 @@ func (r *reader) Next(ctx context.Context) (source.Record, error) {
 		return source.Record{Data: rec.data, Offset: rec.offset, Arrived: cep.Time(rec.arrived)}, nil
 	}
 	return source.Record{}, r.end
+}
+
+// next returns the next record from where the reader is; behind the one that begins just before, if it was sent there.
+func (r *reader) next() (record, error) {
+	s := &r.scanner
+	if r.sought && s.at > s.head.base {
+		if _, err := s.parse(s.at); errors.Is(err, errFrame) {
+			if before, err := s.parse(s.at - 1); err == nil {
+				s.at, r.expected = before.next, before.number+1
+			}
+		}
+	}
+	r.sought = false
+	return s.next()
 }
 
 // enter makes the scanner that of the place.
@@ -203,7 +223,7 @@ func (r *reader) SeekTo(offset int64) error {
 	case offset > end:
 		return fmt.Errorf("seek to %d in log %s: %w, which ends at %d", offset, l.config.Dir, ErrGone, end)
 	}
-	r.at, r.expected, r.end = offset, 0, nil
+	r.at, r.expected, r.sought, r.end = offset, 0, true, nil
 	return nil
 }
 

@@ -57,11 +57,11 @@ type followed struct {
 	// tail are bytes that were read, and end at tailAt.
 	tail   []byte
 	tailAt int64
-	// begins says that a record must begin at cut.readAt, as nothing before it was read here.
-	begins bool
-	atEnd  bool
-	end    error
-	gen    int // the place that the open handle is of
+	// from is the offset from which records count.
+	from  int64
+	atEnd bool
+	end   error
+	gen   int // the place that the open handle is of
 	// clean is when and at which size a packed content came to its end.
 	clean     time.Time
 	cleanSize int64
@@ -130,6 +130,8 @@ func (r *followed) Next(ctx context.Context) (source.Record, error) {
 	for {
 		data, start, err := r.cut.next(r.atEnd)
 		switch {
+		case start < r.from && (err == nil || errors.Is(err, source.ErrTooLarge)):
+			continue
 		case err == nil:
 			return source.Record{Data: data, Offset: start}, nil
 		case errors.Is(err, source.ErrTooLarge):
@@ -159,14 +161,19 @@ func (r *followed) finish(err error) {
 
 // SeekTo implements [source.Reader].
 func (r *followed) SeekTo(offset int64) error {
-	r.goTo(max(offset, r.body))
-	r.begins = r.cut.at > r.body
+	offset = max(offset, r.body)
+	if offset > r.body {
+		r.goTo(offset - 1) // a line that begins there is dropped, and the end of one is nothing
+	} else {
+		r.goTo(offset)
+	}
+	r.from = offset
 	return nil
 }
 
 func (r *followed) goTo(offset int64) {
 	r.cut.reset(offset)
-	r.tail, r.begins, r.atEnd, r.end, r.clean = r.tail[:0], false, false, nil, time.Time{}
+	r.tail, r.atEnd, r.end, r.clean = r.tail[:0], false, nil, time.Time{}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ended = false
@@ -434,10 +441,9 @@ func (r *followed) readPlain(h *handle) (int, error) {
 		}
 		return 0, nil
 	}
-	if err := r.verifyTail(f, at); err != nil {
+	if err := r.verifyTail(f); err != nil {
 		return 0, err
 	}
-	r.begins = false
 	r.cut.put(n)
 	r.done.Store(at + int64(n))
 	return n, nil
@@ -452,16 +458,12 @@ func (r *followed) space() []byte {
 }
 
 // verifyTail holds the file against what was read last.
-func (r *followed) verifyTail(f *os.File, at int64) error {
-	want := r.tail
-	if len(want) == 0 && r.begins {
-		want, r.tailAt = []byte{'\n'}, at
-	}
-	got := make([]byte, len(want))
-	if _, err := f.ReadAt(got, r.tailAt-int64(len(want))); err != nil {
+func (r *followed) verifyTail(f *os.File) error {
+	got := make([]byte, len(r.tail))
+	if _, err := f.ReadAt(got, r.tailAt-int64(len(got))); err != nil {
 		return err
 	}
-	if !bytes.Equal(got, want) {
+	if !bytes.Equal(got, r.tail) {
 		return fmt.Errorf("it was written anew, although its beginning is the same: what lies before byte %d is not what was read", r.tailAt)
 	}
 	return nil

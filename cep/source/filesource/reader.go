@@ -47,6 +47,8 @@ type reader struct {
 
 	stream *stream
 	cut    cutter
+	// from is the offset from which records count.
+	from int64
 	// atEnd says that the stream has no more.
 	atEnd bool
 	// end is what Next returns from now on: io.EOF or what broke the content.
@@ -154,6 +156,9 @@ func tooLarge(p *cep.Partition, offset int64, limit int) *source.RecordError {
 func (r *reader) next() (data []byte, start int64, err error) {
 	for {
 		data, start, err = r.cut.next(r.atEnd)
+		if start < r.from && (err == nil || errors.Is(err, source.ErrTooLarge)) {
+			continue
+		}
 		if !errors.Is(err, errMore) {
 			return data, start, err
 		}
@@ -191,19 +196,27 @@ func (r *reader) fail(err error) error {
 // SeekTo implements [source.Reader].
 func (r *reader) SeekTo(offset int64) error {
 	offset = max(offset, r.body)
-	if r.stream != nil && offset >= r.cut.at {
+	near := offset
+	if offset > r.body {
+		near-- // a line that begins before the offset is dropped, and the end of one is nothing
+	}
+	if r.stream != nil && near >= r.cut.at {
 		r.end = nil
 		r.cut.dropped, r.cut.rowAt = noOffset, noOffset
-		return r.discard(offset - r.cut.at)
+		r.from = offset
+		return r.discard(near - r.cut.at)
 	}
-	if r.content.once != nil {
+	if r.content.once != nil && offset != r.cut.at {
 		return fmt.Errorf("seek to %d in %s: %w", offset, r.content.name(), source.ErrNotSeekable)
 	}
-	r.end = nil
+	r.end, r.from = nil, offset
+	if r.content.once != nil {
+		return nil
+	}
 	if err := errors.Join(r.release(), r.open()); err != nil {
 		return err
 	}
-	return r.skipTo(offset)
+	return r.skipTo(near)
 }
 
 // skipTo goes from the start of an open content to an offset.

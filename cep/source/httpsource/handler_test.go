@@ -118,12 +118,19 @@ func TestTaken(t *testing.T) {
 		"identity": {request(`{}`, "Content-Encoding: identity"), []string{`{}`}, `{"accepted":1,"duplicates":0}`},
 		"lenient": {
 			request("{}\nno\n{\"a\":1}\n", lines, "Prefer: respond-async, handling=lenient;x=1"),
-			[]string{`{}`, `{"a":1}`}, `{"accepted":2,"duplicates":0,"refused":1,"refusals":[{"index":1,"offset":3,"reason":"bad_json","detail":"an event is an object"}]}`,
+			[]string{`{}`, `{"a":1}`},
+			`{"accepted":2,"duplicates":0,"refused":1,"refusals":[{"index":1,"offset":3,"reason":"bad_json","detail":"an event is an object"}]}`,
 		},
-		"deep": {request(`{"a":` + strings.Repeat("[", 63) + strings.Repeat("]", 63) + `}`),
-			[]string{`{"a":` + strings.Repeat("[", 63) + strings.Repeat("]", 63) + `}`}, `{"accepted":1,"duplicates":0}`},
-		"repeated in itself": {request(`[{"id":1},{"id":1},{"id":"1"},{"id":""},{"id":null}]`), []string{`{"id":1}`, `{"id":""}`, `{"id":null}`},
-			`{"accepted":3,"duplicates":2}`},
+		"deep": {
+			request(`{"a":` + strings.Repeat("[", 63) + strings.Repeat("]", 63) + `}`),
+			[]string{`{"a":` + strings.Repeat("[", 63) + strings.Repeat("]", 63) + `}`},
+			`{"accepted":1,"duplicates":0}`,
+		},
+		"repeated in itself": {
+			request(`[{"id":1},{"id":1},{"id":"1"},{"id":""},{"id":null}]`),
+			[]string{`{"id":1}`, `{"id":""}`, `{"id":null}`},
+			`{"accepted":3,"duplicates":2}`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			log := open(t, eventlog.Config{})

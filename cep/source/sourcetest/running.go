@@ -313,6 +313,15 @@ func goesOn(t *testing.T, s Running) {
 		silent(t, r)
 		l.die()
 	}
+	// Behind the last record that was read in the first life.
+	l = s.live(t, name)
+	r := l.reader()
+	if err := r.SeekTo(all[3] + 1); err != nil {
+		t.Fatal(err)
+	}
+	got, _ := read(t, r, len(want)-4)
+	same(t, "records behind those of the first life", want[4:], got)
+	l.die()
 }
 
 func seeksRunning(t *testing.T, s Running) {
@@ -329,6 +338,18 @@ func seeksRunning(t *testing.T, s Running) {
 		got, at := read(t, r, len(want)-back)
 		same(t, "records", want[back:], got)
 		same(t, "offsets", offsets[back:], at)
+	}
+	silent(t, r)
+	for _, behind := range []int{3, 10, 0} {
+		if err := r.SeekTo(offsets[behind] + 1); err != nil {
+			t.Fatal(err)
+		}
+		got, at := read(t, r, len(want)-behind-1)
+		same(t, "records behind one", want[behind+1:], got)
+		same(t, "offsets behind one", offsets[behind+1:], at)
+	}
+	if err := r.SeekTo(offsets[len(want)-1] + 1); err != nil {
+		t.Fatal(err)
 	}
 	silent(t, r)
 	if err := r.SeekTo(0); err != nil {

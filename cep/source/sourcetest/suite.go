@@ -25,6 +25,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/cepd/cepd/cep/source"
 )
@@ -139,6 +140,15 @@ func (s Source) seeks(t *testing.T) {
 			if d := cmp.Diff(offsets[i:], at); d != "" {
 				t.Errorf("offsets from record %d after %d (-want +got):\n%s", i, before, d)
 			}
+		}
+	}
+	for i, offset := range offsets {
+		r := s.open(t)
+		if err := r.SeekTo(offset + 1); err != nil {
+			t.Fatalf("behind record %d: %v", i, err)
+		}
+		if got, _ := rest(t, r); !cmp.Equal(all[i+1:], got, cmpopts.EquateEmpty()) {
+			t.Errorf("behind record %d: %d records, want %d", i, len(got), len(all)-i-1)
 		}
 	}
 	if s.Once {
