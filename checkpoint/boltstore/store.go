@@ -109,6 +109,12 @@ type epochInfo struct {
 
 var _ checkpoint.Store = (*Store)(nil)
 
+// noFileError says that a directory holds no store. It is [checkpoint.ErrMissing].
+type noFileError struct{}
+
+func (noFileError) Error() string { return "there is no " + FileName }
+func (noFileError) Unwrap() error { return checkpoint.ErrMissing }
+
 var errLocked = errors.New("the lock is taken")
 
 // Open opens the store in a directory, and makes it where there is none. While another process has it the error is
@@ -141,7 +147,7 @@ func (s *Store) open(ctx context.Context) error {
 	}
 	if _, err := os.Stat(s.path()); errors.Is(err, fs.ErrNotExist) {
 		if s.options.ReadOnly {
-			return fmt.Errorf("%w: there is no %s", checkpoint.ErrMissing, FileName)
+			return noFileError{}
 		}
 		if err := create(s.dir); err != nil {
 			return err
