@@ -20,6 +20,7 @@ type Proxy struct {
 	answers  int // so many of the next answers are not forwarded
 	part     int // so many bytes of the next call are forwarded, where it is not 0
 	hold     bool
+	stalled  chan struct{} // while it is not nil and open nothing is forwarded to the server
 	calls    int
 	closed   bool
 }
@@ -61,9 +62,23 @@ func (p *Proxy) Truncate(n int) { p.set(func() { p.part = n }) }
 // Hold says whether answers are swallowed while the connections stay.
 func (p *Proxy) Hold(on bool) { p.set(func() { p.hold = on }) }
 
-// Heal forgets all faults that have not come yet.
+// Stall says whether what clients send waits here, as if they had been stopped while they send.
+func (p *Proxy) Stall(on bool) {
+	p.set(func() {
+		switch {
+		case on && p.stalled == nil:
+			p.stalled = make(chan struct{})
+		case !on && p.stalled != nil:
+			close(p.stalled)
+			p.stalled = nil
+		}
+	})
+}
+
+// Heal forgets all faults that have not come yet, and lets everything through.
 func (p *Proxy) Heal() {
 	p.set(func() { p.requests, p.answers, p.part, p.hold = 0, 0, 0, false })
+	p.Stall(false)
 }
 
 // Calls is the number of calls that clients have sent.
@@ -91,6 +106,7 @@ func (p *Proxy) set(f func()) {
 
 func (p *Proxy) close() {
 	p.set(func() { p.closed = true })
+	p.Stall(false)
 	_ = p.listener.Close()
 	p.Cut()
 	p.running.Wait()
@@ -139,6 +155,12 @@ func (p *Proxy) up(c *pair) {
 	for {
 		n, err := c.client.Read(b)
 		if n > 0 {
+			p.mu.Lock()
+			stalled := p.stalled
+			p.mu.Unlock()
+			if stalled != nil {
+				<-stalled
+			}
 			send, last := p.request(c, b[:n])
 			if _, werr := c.server.Write(send); werr != nil || last {
 				return
