@@ -9,6 +9,8 @@
 //	ev := cep.Event{Time: cep.Second, Values: make([]cep.Value, s.Len())}
 //	ev.Values[user] = cep.String("root")
 //
+// [AppendValue] and [Reader] are the bytes of values in durable formats.
+//
 // # Concurrency
 //
 // Values, events, partitions and matches are immutable once they are handed on, and may then be shared by goroutines.

@@ -27,6 +27,21 @@
 // A program without composites, greedy, until, having and distinct is flat: where a run goes behind a take is known when
 // the program is compiled. In any other, runs carry a frame, and the ways are followed anew at each event taken.
 //
+// # State
+//
+// [Machine.AppendSnapshot] writes the whole state of a machine, [Machine.Changes] what has changed, key by key: each as a
+// record that replaces the one before. [Restore] and [Restorer] make machines of them that go on as if nothing had been. The
+// keys of a rule may be spread over any number of machines by [Slot], and over another number when they are restored.
+//
+//	m.Changes(parts, func(key string, value []byte) { store[key] = bytes.Clone(value) }) // nil: the key is gone
+//	...
+//	r := nfa.NewRestorer(p, nil, parts)
+//	for key, value := range store {
+//		err = r.Key(key, value)
+//	}
+//	err = r.Globals(globals)
+//	m, err = r.Machine()
+//
 // # Concurrency
 //
 // A Program may be shared. A Machine, its Memo and whatever it lends belong to one goroutine; a match's History stays
@@ -39,7 +54,8 @@
 // bound them. Where only one match of many can be let out (after_match past_last with conditions on the event alone) what
 // cannot win is not followed, and a loop of n events costs O(1) an event. An aggregate costs O(1) an event, a count of different values O(log n), whatever the length of a loop. An
 // absence at the start whose condition names the event to come costs O(events in its reach) a start. A start of a rule of
-// two steps takes under 300 bytes with its key, a key with nothing open none.
+// two steps takes under 300 bytes with its key, a key with nothing open none. Changes cost O(state of the keys that have
+// changed), a microsecond for a key with one start, and reading a record as much.
 //
 // # Caveats
 //

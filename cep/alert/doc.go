@@ -10,7 +10,8 @@
 //		fmt.Printf("%s\n", line)
 //	}
 //
-// docs/format/alert.md draws the envelope and what the id is made of.
+// docs/format/alert.md draws the envelope and what the id is made of. [Maker.Changes] yields what a Maker remembers as records,
+// [Maker.Restore] takes them in; [AppendAlert] writes an alert without its events. docs/format/state.md draws these.
 //
 // # Concurrency
 //
