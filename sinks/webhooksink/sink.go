@@ -112,6 +112,11 @@ func New(c Config) (*Sink, error) {
 			return nil, fmt.Errorf("webhook: %w; allow it if it is meant", err)
 		}
 	}
+	for name, value := range c.Headers {
+		if !token(name) || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+			return nil, fmt.Errorf("webhook: header %q is none, or its value holds control characters", name)
+		}
+	}
 	if _, err := s.secret(); err != nil {
 		return nil, fmt.Errorf("webhook: %w", err)
 	}
@@ -140,6 +145,13 @@ func New(c Config) (*Sink, error) {
 		CheckRedirect: redirect,
 	}
 	return s, nil
+}
+
+// token reports whether a header may have this name.
+func token(name string) bool {
+	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
+		return r <= ' ' || r >= 0x7f || strings.ContainsRune("()<>@,;:\\\"/[]?={}", r)
+	})
 }
 
 // redirect follows what keeps method, body, host and scheme; anything else is the answer. A signature and the headers of the
