@@ -262,7 +262,7 @@ func TestChanges(t *testing.T) {
 		{"m:a q:b r:a r:b s:a", "m s -q"},
 		{"k:c m:a m:b s:b", "-m -s"},
 	} {
-		for _, x := range strings.Fields(step.events) {
+		for x := range strings.FieldsSeq(step.events) {
 			key, kind, _ := strings.Cut(x, ":")
 			event(key, kind)
 		}
