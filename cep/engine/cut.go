@@ -1,12 +1,14 @@
 package engine
 
 import (
+	"bytes"
 	"encoding/json"
-	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/cepd/cepd/cep"
-	"github.com/cepd/cepd/cep/source"
 	"github.com/cepd/cepd/checkpoint"
+	"github.com/cepd/cepd/nfa"
 	"github.com/cepd/cepd/rules"
 )
 
@@ -17,9 +19,10 @@ type Cut struct {
 	Alerts []Out
 	// Records are the pieces of state that have changed since, each key once.
 	Records []checkpoint.Record
-	// State is everything else: clocks, partitions, versions of rules.
+	// State is everything else: clocks, partitions, versions of rules. docs/format/engine.md draws both.
 	State json.RawMessage
-	// Sources says from where each partition has to be read to go on from this epoch.
+	// Sources says from where each partition has to be read to go on from this epoch. Read is the offset of the last record
+	// read, -1 where there is none.
 	Sources []checkpoint.SourcePosition
 	// Older are the sets of rules besides the present one of which versions drain.
 	Older []*rules.Set
@@ -33,61 +36,289 @@ type Out struct {
 	Rule *rules.Rule
 }
 
-// Saved is an epoch that a store kept.
-type Saved struct {
-	State json.RawMessage
-	// Records calls each for every record, in any order. What it is handed is valid during the call.
-	Records func(each func(checkpoint.Record) error) error
-	// Older returns the set of rules with an id, compiled with the schema of the state ([SchemaOf]).
-	Older func(id string) (*rules.Set, error)
+// barrier is what a packet asks for at its end.
+type barrier struct {
+	// idle is closed when shards and back have nothing to do any more, and nothing else is asked then.
+	idle chan<- struct{}
+
+	epoch     cep.Epoch
+	done      func(*Cut)
+	clocks    []*clock
+	standing  *standing
+	numbering *numbering
+	routed    map[*version]routed // what the front's routers have counted, where that has changed
+	unsaved   []checkpoint.Record
 }
 
 // Barrier releases what the watermarks allow and ends an epoch there: done is handed what it adds, before Barrier returns or,
-// with [Options.Parallel], from the goroutine of the back.
+// with [Options.Parallel], from the goroutine of the back. It wants [Options.PerClock], so that nothing waits for other clocks.
 func (c *Core) Barrier(e cep.Epoch, done func(*Cut)) error {
-	return errors.New("not there yet")
+	if !c.options.PerClock {
+		return fmt.Errorf("barrier of epoch %d: alerts that wait for other clocks belong to no epoch", e)
+	}
+	c.Release()
+	standing, err := c.stand()
+	if err != nil {
+		return fmt.Errorf("barrier of epoch %d: %w", e, err)
+	}
+	b := &barrier{
+		epoch: e, done: done, clocks: c.clocks, standing: standing, numbering: c.numberPartitions(), routed: map[*version]routed{},
+		unsaved: c.unsaved,
+	}
+	c.unsaved = nil
+	for _, k := range c.clocks {
+		k.readers.changed(k, b.routed)
+	}
+	c.flush(b)
+	return nil
 }
 
-// SchemaOf returns the schema that a state takes for granted: the rules that go on with it must be compiled with it.
-func SchemaOf(state json.RawMessage) (*cep.Schema, error) {
-	return nil, errors.New("not there yet")
+// changed notes what routers have counted since they were asked last.
+func (r *readers) changed(k *clock, into map[*version]routed) {
+	for i, touched := range r.touched {
+		if touched {
+			r.touched[i] = false
+			into[k.versions[i]] = r.routed(k.versions[i])
+		}
+	}
 }
 
-// Restore returns a Core that goes on where an epoch ended. The set is the one that ran then; [Core.Leave] and [Resume] bring
-// another. Every partition then has to be read again from [Core.From].
-func Restore(set *rules.Set, streams []Stream, parts *source.Partitions, o Options, s *Saved) (*Core, error) {
-	return nil, errors.New("not there yet")
+// numbering are the numbers of partitions in records, as of a barrier. Alerts that rules take have none: each is a partition
+// of its own.
+type numbering struct {
+	numbers map[*cep.Partition]uint64
+	places  map[uint64]*cep.Partition
+	names   map[partitionName]*cep.Partition
 }
 
-// Close ends the goroutines of [Options.Parallel] and waits for them. What was not handed out is gone.
-func (c *Core) Close() {}
+// numberPartitions returns the numbers of all partitions. It changes when there is a new one.
+func (c *Core) numberPartitions() *numbering {
+	if c.numbering == nil {
+		n := &numbering{numbers: make(map[*cep.Partition]uint64, len(c.partitions))}
+		for id, p := range c.partitions {
+			n.numbers[id] = p.number
+		}
+		c.numbering = n
+	}
+	return c.numbering
+}
+
+// Number is that of a partition, 0 for an alert.
+func (n *numbering) Number(p *cep.Partition) uint64 { return n.numbers[p] }
+
+// ByNumber is the partition with a number.
+func (n *numbering) ByNumber(number uint64) *cep.Partition { return n.places[number] }
+
+// ByName is the partition that an alert is.
+func (n *numbering) ByName(stream, name string) *cep.Partition {
+	k := partitionName{stream, name}
+	if n.names[k] == nil {
+		n.names[k] = &cep.Partition{Stream: stream, Name: name, Order: alertOrder}
+	}
+	return n.names[k]
+}
+
+// shardPart is a shard's part of a cut.
+type shardPart struct {
+	records []checkpoint.Record
+	// globals are those of the machines that did anything, by version; seq is the highest number of an event.
+	globals map[*version][]byte
+	seq     uint64
+}
+
+// save gathers what has changed in the shard since the last barrier.
+func (s *shard) save(b *barrier) *shardPart {
+	if b.idle != nil {
+		return nil
+	}
+	w := &shardPart{globals: map[*version][]byte{}}
+	block := &arena{}
+	for _, k := range b.clocks {
+		if s.upper != (k.layer > 0) {
+			continue
+		}
+		l := s.lane(k)
+		w.seq = max(w.seq, l.seq)
+		for _, p := range l.parts {
+			p.save(w, b.numbering, block)
+		}
+	}
+	return w
+}
+
+// save gathers what has changed in a machine. That of a version which is over goes, with all its records.
+func (p *part) save(w *shardPart, n *numbering, block *arena) {
+	v := p.version
+	if p.gone {
+		return
+	}
+	if p.stopped || v.over.Load() {
+		p.machine.StoredKeys(func(key string) {
+			w.records = append(w.records, checkpoint.Record{Slot: v.slot([]byte(key)), Key: block.key(v.number, kindState, key)})
+		})
+		p.counters = *p.machine.Counters()
+		p.counters.Taken = slices.Clone(p.counters.Taken)
+		p.stopped, p.gone, p.machine = true, true, nil
+		return
+	}
+	if !p.touched {
+		return
+	}
+	p.touched = false
+	p.machine.Changes(n, func(key string, value []byte) {
+		r := checkpoint.Record{Slot: v.slot([]byte(key)), Key: block.key(v.number, kindState, key)}
+		if value != nil {
+			r.Value = block.add(value)
+		}
+		w.records = append(w.records, r)
+	})
+	w.globals[v] = p.machine.AppendGlobals(nil)
+}
+
+// answer puts a cut together of what the shards say and hands it out.
+func (b *back) answer(ask *barrier) {
+	if ask.idle != nil {
+		close(ask.idle)
+		return
+	}
+	s := ask.standing
+	cut := &Cut{Epoch: ask.epoch, Sources: s.sources(), Records: ask.unsaved}
+	parts := append(slices.Clone(b.parts), b.shard.save(ask))
+	for _, p := range parts {
+		cut.Records = append(cut.Records, p.records...)
+		s.Seq = max(s.Seq, p.seq)
+	}
+	s.Alerts = b.arrivals
+	block := &arena{}
+	for i, j := range b.junctions {
+		s.Clocks[i].Alerts = j.alerts
+		shown := map[*version]routed{}
+		if j.readers != nil {
+			j.readers.changed(j.clock, shown)
+		}
+		for _, x := range j.issuers {
+			x.save(ask.routed, shown, parts, cut, block)
+			if state, ok := x.stand(); ok {
+				s.Rules = append(s.Rules, state)
+			}
+			if v := x.version; v.heir != nil && !x.gone && !slices.Contains(cut.Older, v.set) {
+				cut.Older = append(cut.Older, v.set)
+			}
+		}
+	}
+	b.savePending(cut, ask.numbering, block)
+	slices.SortStableFunc(b.alerts, func(x, y outgoing) int { return x.order.compare(&y.order) })
+	for _, o := range b.alerts {
+		cut.Alerts = append(cut.Alerts, Out{Alert: o.alert, Key: o.order.key, Rule: o.from.rule})
+	}
+	b.waiting.Add(-int64(len(b.alerts)))
+	clear(b.alerts)
+	b.alerts = b.alerts[:0]
+	state, err := json.Marshal(s)
+	if err != nil {
+		panic(fmt.Sprintf("the state of the engine is no JSON: %v", err)) // it holds nothing that can fail
+	}
+	cut.State = state
+	ask.done(cut)
+}
+
+// save gathers what has changed in an issuer, and in what the shards counted for it. An older version that is over goes, with
+// all its records.
+func (x *issuer) save(read, shown map[*version]routed, parts []*shardPart, cut *Cut, block *arena) {
+	v := x.version
+	if x.gone {
+		return
+	}
+	put := func(key string, kind recordKind, number uint64, value []byte) {
+		r := checkpoint.Record{Slot: v.slot([]byte(key)), Key: block.key(number, kind, key)}
+		if value != nil {
+			r.Value = block.add(value)
+		}
+		cut.Records = append(cut.Records, r)
+	}
+	if v.over.Load() {
+		if x.merged != nil {
+			put("", kindGlobals, v.number, nil)
+			x.merged = nil
+		}
+		if v.heir != nil {
+			x.gone = true
+			x.forget(put)
+			return
+		}
+	} else if x.merge(parts) {
+		put("", kindGlobals, v.number, x.merged)
+	}
+	x.maker.Changes(func(key, value []byte) { put(string(key), kindMaker, v.book, value) })
+	if n, ok := read[v]; ok {
+		x.read = n
+	}
+	if n, ok := shown[v]; ok {
+		x.shown = n
+	}
+	if counters := x.appendCounters(nil); !bytes.Equal(counters, x.counters) {
+		x.counters = counters
+		put("", kindCounters, v.number, counters)
+	}
+}
+
+// merge brings the globals of a version up to what the shards say; false where nothing has changed.
+func (x *issuer) merge(parts []*shardPart) bool {
+	changed := false
+	for i, p := range parts {
+		if g := p.globals[x.version]; g != nil && !bytes.Equal(g, x.globals[i]) {
+			x.globals[i], changed = g, true
+		}
+	}
+	if !changed {
+		return false
+	}
+	known := slices.DeleteFunc(slices.Clone(x.globals), func(g []byte) bool { return g == nil })
+	merged, err := nfa.MergeGlobals(known...)
+	if err != nil {
+		panic(fmt.Sprintf("rule %s: %v", x.version.rule.ID, err)) // they are of one program
+	}
+	if bytes.Equal(merged, x.merged) {
+		return false
+	}
+	x.merged = merged
+	return true
+}
+
+// forget takes the records of the issuer back.
+func (x *issuer) forget(put func(key string, kind recordKind, number uint64, value []byte)) {
+	if x.counters != nil {
+		put("", kindCounters, x.version.number, nil)
+	}
+	x.maker.StoredKeys(func(key []byte) { put(string(key), kindMaker, x.version.book, nil) })
+}
+
+// stand says what a state has to know of the version; false where it is over and gone.
+func (x *issuer) stand() (versionState, bool) {
+	v := x.version
+	s := versionState{
+		Rule: v.rule.ID, Fingerprint: v.rule.Fingerprint, Number: v.number, Book: v.book, After: v.after, Clock: v.clock.name(),
+		Disabled: x.disabled, Mute: x.mute,
+	}
+	if v.heir != nil {
+		s.Set, s.Until = v.set.ID(), v.until
+	}
+	return s, !x.gone
+}
+
+// savePending gathers the alerts that came to be read, and takes back those that have been.
+func (b *back) savePending(cut *Cut, n *numbering, block *arena) {
+	b.pending = slices.DeleteFunc(b.pending, func(p *pendingAlert) bool {
+		switch {
+		case p.readers == 0 && p.stored:
+			cut.Records = append(cut.Records, pendingRecord(p.number, nil, block))
+		case p.readers > 0 && !p.stored:
+			p.stored = true
+			cut.Records = append(cut.Records, pendingRecord(p.number, p.append(nil, n), block))
+		}
+		return p.readers == 0
+	})
+}
 
 // Waiting is the number of alerts that wait for the next barrier. It may be called from any goroutine.
-func (c *Core) Waiting() int { return 0 }
-
-// Clock is the highest time seen in a partition, [cep.BeforeAll] before there is one: who has the lowest is to be read next.
-func (c *Core) Clock(id *cep.Partition) cep.Time {
-	if p := c.partition(id); p != nil {
-		return p.highest
-	}
-	return cep.AfterAll
-}
-
-// Buffered is what waits in the order buffers of a stream: its events, and the bytes of the records that they came in.
-func (c *Core) Buffered(stream string) (events int, bytes int64) { return 0, 0 }
-
-// Lag says what holds a clock back.
-type Lag struct {
-	// Rules are the ids of those whose clock it is.
-	Rules []string
-	// Stream is the one with the least watermark, Partitions the names of those of its partitions that hold it there; none
-	// where the stream has none yet.
-	Stream     string
-	Partitions []string
-	// Watermark is that of the stream, Behind how far it lies below the highest time seen in any stream.
-	Watermark cep.Time
-	Behind    cep.Duration
-}
-
-// Lagging says for each clock that is behind the highest time seen what holds it back.
-func (c *Core) Lagging() []Lag { return nil }
+func (c *Core) Waiting() int { return int(c.back.waiting.Load()) }

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"math"
-
 	"github.com/cepd/cepd/cep"
 )
 
@@ -12,7 +10,7 @@ const AlertStream = "alerts"
 // feed makes the events that rules over alerts see of the alerts of one rule (S8): its fields, and rule, kind, severity, key
 // and tags.
 type feed struct {
-	readers []*clock
+	readers []*junction
 	slots   []alertSlot
 	raw     bool // some reader shows events
 }
@@ -44,7 +42,7 @@ func (f *feed) event(a *cep.Alert) cep.Event {
 	whole := cep.Object(alertMembers(a))
 	ev := cep.Event{
 		Time:     a.Time,
-		Position: cep.Position{Partition: &cep.Partition{Stream: AlertStream, Name: a.ID.String(), Order: math.MaxInt}},
+		Position: cep.Position{Partition: &cep.Partition{Stream: AlertStream, Name: a.ID.String(), Order: alertOrder}},
 	}
 	if n := len(f.slots); n > 0 {
 		ev.Values = make([]cep.Value, f.slots[n-1].slot+1)

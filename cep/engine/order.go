@@ -6,21 +6,6 @@ import (
 	"github.com/cepd/cepd/cep"
 )
 
-// entry is an event that waits for its release.
-type entry struct {
-	ev    cep.Event
-	place place
-	// arrival orders what the total order leaves equal: two events that claim one position.
-	arrival uint64
-	// shared says that ev.Values belongs to several entries, one for each clock.
-	shared bool
-	// alert is what the event is made of, where it is one.
-	alert *cep.Alert
-	// routes are the rules and keys that the event belongs to; keys holds their keys.
-	routes []route
-	keys   []byte
-}
-
 // place is what orders an event among those of its time.
 type place struct {
 	// tie is the value of the stream's tie-break field, missing where there is none.
@@ -28,28 +13,6 @@ type place struct {
 	position cep.Position
 	// origin is the order of the alert that the event is; nil for events that were read.
 	origin *order
-}
-
-// route is an event's place in the stream of one key of a rule.
-type route struct {
-	rule       *running
-	start, end int // of the key, in entry.keys
-	mask       uint64
-	// resolves says that the event ends the key's open alert.
-	resolves bool
-	// broken says that the rule panicked when it was asked for its keys: it stops when the event's turn comes.
-	broken string
-}
-
-// before is the total order S1.1.
-func (a *entry) before(b *entry) bool {
-	if a.ev.Time != b.ev.Time {
-		return a.ev.Time < b.ev.Time
-	}
-	if c := a.place.compare(&b.place); c != 0 {
-		return c < 0
-	}
-	return a.arrival < b.arrival
 }
 
 // compare orders events of one time: those that were read by tie-break, then by position; then alerts, in their own order.
@@ -103,74 +66,42 @@ func tieRank(v cep.Value) int {
 	}
 }
 
-// orderBuffer holds events until no earlier one can come. Events that come in order, nearly all in practice, pass through
-// a queue; only the others pay for a heap.
-type orderBuffer struct {
-	queue []*entry // ascending, from head
-	head  int
-	heap  []*entry
+// order is where an alert stands among all alerts (S7.1, S8): by time; at one time by the layer of its rule, then by the
+// place of the event that brought it, time alone last; then by rule and key. Sequence numbers of different clocks do not
+// compare, places in the total order do.
+type order struct {
+	time  cep.Time
+	layer int
+	timed bool
+	place place // of the event; nothing where timed
+	rule  string
+	key   cep.Key
 }
 
-func (b *orderBuffer) push(e *entry) {
-	if b.head == len(b.queue) {
-		b.queue, b.head = b.queue[:0], 0
+// compare is 0 for alerts of one rule, key and moment: these stand in the order in which they were made.
+func (a *order) compare(b *order) int {
+	if c := cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.layer, b.layer)); c != 0 {
+		return c
 	}
-	if n := len(b.queue); n == b.head || b.queue[n-1].before(e) {
-		if n == cap(b.queue) && b.head > n/2 {
-			b.queue = b.queue[:copy(b.queue, b.queue[b.head:])]
-			b.head = 0
-		}
-		b.queue = append(b.queue, e)
-		return
+	if c := a.compareMoments(b); c != 0 {
+		return c
 	}
-	b.heap = append(b.heap, e)
-	i := len(b.heap) - 1
-	for i > 0 {
-		up := (i - 1) / 2
-		if !b.heap[i].before(b.heap[up]) {
-			break
-		}
-		b.heap[i], b.heap[up] = b.heap[up], b.heap[i]
-		i = up
-	}
+	return cmp.Or(cmp.Compare(a.rule, b.rule), cmp.Compare(a.key, b.key))
 }
 
-// least returns the first event in order, nil where there is none.
-func (b *orderBuffer) least() *entry {
+// compareMoments compares when two things of one layer happen.
+func (a *order) compareMoments(b *order) int {
 	switch {
-	case b.head == len(b.queue) && len(b.heap) == 0:
-		return nil
-	case b.head == len(b.queue):
-		return b.heap[0]
-	case len(b.heap) == 0 || b.queue[b.head].before(b.heap[0]):
-		return b.queue[b.head]
+	case a.time != b.time:
+		return cmp.Compare(a.time, b.time)
+	case a.timed != b.timed:
+		if a.timed {
+			return 1
+		}
+		return -1
+	case a.timed:
+		return 0
 	default:
-		return b.heap[0]
-	}
-}
-
-// pop removes what least returned.
-func (b *orderBuffer) pop() {
-	if b.head < len(b.queue) && (len(b.heap) == 0 || b.queue[b.head].before(b.heap[0])) {
-		b.queue[b.head] = nil
-		b.head++
-		return
-	}
-	n := len(b.heap) - 1
-	b.heap[0] = b.heap[n]
-	b.heap[n] = nil
-	b.heap = b.heap[:n]
-	for i := 0; ; {
-		least, left := i, 2*i+1
-		for c := left; c < min(left+2, n); c++ {
-			if b.heap[c].before(b.heap[least]) {
-				least = c
-			}
-		}
-		if least == i {
-			return
-		}
-		b.heap[i], b.heap[least] = b.heap[least], b.heap[i]
-		i = least
+		return a.place.compare(&b.place)
 	}
 }

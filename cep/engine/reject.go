@@ -21,12 +21,3 @@ type Reject struct {
 	// Detail is one line for people.
 	Detail string
 }
-
-// Arrive says when what is pushed from now on came in, by the clock of whoever took it: what lies further above that than
-// [Stream.MaxAhead] is from the future. [cep.BeforeAll]: nobody knows; then what follows decides, see [Core.Push].
-func (c *Core) Arrive(t cep.Time) {}
-
-// PushRecord is Push with the record that the event was decoded from, for [Options.Reject]. The record is borrowed.
-func (c *Core) PushRecord(from *cep.Partition, ev *cep.Event, keep Keeper, data []byte) {
-	c.Push(from, ev, keep)
-}

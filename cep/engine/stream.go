@@ -36,24 +36,30 @@ type stream struct {
 	// final once released has passed it.
 	highest, first cep.Time
 	summary        StreamSummary
+	// closed says that what has no partition will have none.
+	closed bool
+	// entered is what has been handed to lanes, left what these have released of it.
+	entered amount
+	left    level
 }
 
 // partition is the clock of one partition.
 type partition struct {
 	id     *cep.Partition
 	stream *stream
+	number uint64 // that it has in records
 	// highest is the highest time seen, watermark what follows from it; BeforeAll before the first event.
 	highest, watermark cep.Time
 	idle, ended        bool
 	// doubted are events that wait for what follows them: the first of them lies too far ahead.
-	doubted []*entry
+	doubted []*doubted
 	// carried are partitions whose events came inside this one: a recording keeps the positions it was made from.
 	carried []*partition
 	// marks are places to read again from: what lies before the first has all been released.
 	marks []mark
 	// readTo is the highest offset read, settled that of the last event that was judged. again and believed are those of the
 	// Core before: what is read again is not counted, or judged, a second time; -1: none. refused are events that came back
-	// too late or from the future, as far as they may be read again.
+	// too late or from the future, as far as they may be read again, in order.
 	readTo, settled int64
 	again, believed int64
 	refused         []int64
@@ -61,50 +67,90 @@ type partition struct {
 	rereading bool
 }
 
+// doubted is an event that waits for what follows it, with its record where somebody wants to know of refusals.
+type doubted struct {
+	ev     cep.Event
+	record []byte
+	size   int // of the record
+}
+
+func newPartition(id *cep.Partition, s *stream) *partition {
+	return &partition{id: id, stream: s, highest: cep.BeforeAll, watermark: s.floor, readTo: -1, settled: -1, again: -1, believed: -1}
+}
+
 // mark is a place in a partition, with its clock there.
 type mark struct {
 	offset             int64
 	highest, watermark cep.Time
-	// newest is the highest time behind the mark and before the next one, events the number of events there.
-	newest cep.Time
-	events int
+	// newest is the highest time taken behind the mark and before the next one, records the number of records there.
+	newest  cep.Time
+	records int
 }
 
-// markEvery is the number of events between two marks: so many are read again at most beside those that wait.
+// markEvery is the number of records between two marks: so many are read again at most beside those that wait.
 const markEvery = 256
 
-// note remembers an event that is about to be judged; offsets do not go back.
-func (p *partition) note(offset int64, t cep.Time) {
+// note remembers a record that is about to be judged; offsets do not go back.
+func (p *partition) note(offset int64) {
 	n := len(p.marks)
 	// A doubted event has not been judged, so the clock at the events behind it is not known yet.
-	if n == 0 || p.marks[n-1].events >= markEvery && len(p.doubted) == 0 {
+	if n == 0 || p.marks[n-1].records >= markEvery && len(p.doubted) == 0 {
 		p.forget()
 		p.marks = append(p.marks, mark{offset: offset, highest: p.highest, watermark: p.watermark, newest: cep.BeforeAll})
 		n = len(p.marks)
 	}
-	m := &p.marks[n-1]
-	m.newest = max(m.newest, t)
-	m.events++
+	p.marks[n-1].records++
 	p.readTo = max(p.readTo, offset)
+}
+
+// take moves the clock to an event that takes its place in the order.
+func (p *partition) take(offset int64, t cep.Time) {
+	p.see(t)
+	for i := len(p.marks) - 1; i >= 0; i-- {
+		if m := &p.marks[i]; i == 0 || m.offset <= offset {
+			m.newest = max(m.newest, t)
+			return
+		}
+	}
 }
 
 // forget drops marks behind which everything has been released by all clocks of the stream, but for the last.
 func (p *partition) forget() {
-	released := p.stream.released
-	for _, k := range p.stream.clocks {
-		released = min(released, k.released)
-	}
 	n := 0
-	for n < len(p.marks)-1 && p.marks[n].newest <= released {
+	for n < len(p.marks)-1 && p.marks[n].newest <= p.released() && (len(p.doubted) == 0 || p.doubted[0].ev.Position.Offset >= p.marks[n+1].offset) {
 		n++
 	}
 	if n > 0 {
 		p.marks = append(p.marks[:0], p.marks[n:]...)
 	}
 	if len(p.refused) > 0 && len(p.marks) > 0 {
-		first := p.marks[0].offset
-		p.refused = slices.DeleteFunc(p.refused, func(o int64) bool { return o < first })
+		first, _ := slices.BinarySearch(p.refused, p.marks[0].offset)
+		p.refused = slices.Delete(p.refused, 0, first)
 	}
+}
+
+// released is the time up to which no clock of the stream needs anything again.
+func (p *partition) released() cep.Time {
+	t := p.stream.released
+	for _, k := range p.stream.clocks {
+		t = min(t, k.released)
+	}
+	return t
+}
+
+// done reports whether all that was read has been released, so that nothing has to be read again.
+func (p *partition) done() bool {
+	if len(p.doubted) > 0 {
+		return false
+	}
+	released := p.released()
+	return !slices.ContainsFunc(p.marks, func(m mark) bool { return m.newest > released })
+}
+
+// isRefused reports whether an event that is read again was refused for what is not known any more.
+func (p *partition) isRefused(offset int64) bool {
+	_, ok := slices.BinarySearch(p.refused, offset)
+	return ok
 }
 
 // holds reports whether the partition keeps the stream's watermark back.
@@ -121,7 +167,7 @@ func (p *partition) see(t cep.Time) {
 // refresh brings the stream's watermark up to its partitions. It must run before a partition begins or ceases to hold it
 // back, so that it does not depend on how often releases happen.
 func (s *stream) refresh() {
-	least, holding, ended := cep.AfterAll, false, len(s.partitions) > 0
+	least, holding, ended := cep.AfterAll, false, len(s.partitions) > 0 || s.closed
 	for _, p := range s.partitions {
 		if p.holds() {
 			holding = true
@@ -147,7 +193,7 @@ func (s *stream) ended() bool {
 			return false
 		}
 	}
-	return len(s.partitions) > 0
+	return len(s.partitions) > 0 || s.closed
 }
 
 // suspicious reports whether an event of time t lies too far ahead to be believed at once. The first event of a partition

@@ -36,6 +36,16 @@ type StreamSummary struct {
 	Highest cep.Time `json:"highest_ns"`
 }
 
+// clone returns a summary that does not change any more.
+func (s *StreamSummary) clone() StreamSummary {
+	c := *s
+	c.Bad = maps.Clone(s.Bad)
+	if c.Bad == nil {
+		c.Bad = map[string]uint64{}
+	}
+	return c
+}
+
 // RuleSummary is the funnel of a rule: where events, starts and matches went.
 type RuleSummary struct {
 	ID string `json:"id"`
@@ -91,55 +101,90 @@ type Count struct {
 	N    uint64 `json:"n"`
 }
 
-// Summary returns what has been done so far, streams in their order and rules by id. It looks at counters only.
+// Summary returns what has been done so far, streams in their order and rules by id. It looks at counters only, once all that
+// was pushed has been worked off.
 func (c *Core) Summary() Summary {
+	c.pause()
 	var s Summary
 	for _, st := range c.streams {
-		sum := st.summary
-		sum.Bad = maps.Clone(st.summary.Bad)
+		sum := st.summary.clone()
 		sum.Highest = st.highest
 		s.Streams = append(s.Streams, sum)
 	}
 	s.Rules = slices.Clone(c.skipped)
-	for _, k := range c.clocks {
-		for _, r := range k.rules {
-			if r.heir == nil {
-				s.Rules = append(s.Rules, r.summary(k))
-			}
-		}
+	for _, v := range c.versions {
+		s.Rules = append(s.Rules, c.summaryOf(v))
 	}
 	slices.SortFunc(s.Rules, func(a, b RuleSummary) int { return strings.Compare(a.ID, b.ID) })
 	return s
 }
 
-func (r *running) summary(k *clock) RuleSummary {
-	in, run, out := r.router.Counters(), r.machine.Counters(), r.maker.Counters()
+func (c *Core) summaryOf(v *version) RuleSummary {
+	x, j := c.back.issuers[v], c.back.junctions[v.clock.index]
+	in, run, out := c.routed(v), c.counters(v), x.maker.Counters()
+	open, keys := c.open(v)
 	s := RuleSummary{
-		ID: r.rule.ID, Disabled: r.disabled, Shadow: r.rule.Shadow, Seen: k.alerts,
-		Visible: in.Visible, Keyed: in.Keyed, NoKey: in.NoKey, TooManyKeys: in.TooManyKeys,
-		Opened: run.Opened, Open: r.machine.OpenStarts(), Keys: r.machine.Keys(),
-		Draining: r.starts() - r.machine.OpenStarts(),
-		Matched:  run.Matched, Timeouts: run.Timeouts, Alerts: out.Alerts, Suppressed: out.Suppressed,
-		Counted: out.Counted, OpenAlerts: r.maker.Open(),
+		ID: v.rule.ID, Disabled: x.disabled, Shadow: v.rule.Shadow, Seen: j.alerts,
+		Visible: in.visible, Keyed: in.keyed, NoKey: in.noKey, TooManyKeys: in.tooManyKeys,
+		Opened: run.Opened, Open: open, Keys: keys,
+		Matched: run.Matched, Timeouts: run.Timeouts, Alerts: out.Alerts, Suppressed: out.Suppressed,
+		Counted: out.Counted, OpenAlerts: x.maker.Open(),
 		Refused: run.Refused, TooLong: run.TooLong, Braked: run.Braked, Skips: run.Skips,
-		Errors: in.Errors + run.Errors + out.Errors,
+		Errors: in.errors + run.Errors + out.Errors,
 	}
-	for _, st := range k.streams {
+	for _, old := range v.drains {
+		n, _ := c.open(old)
+		s.Draining += n
+	}
+	for _, st := range v.clock.streams {
 		s.Seen += st.summary.Taken
 	}
-	for i, n := range in.Hidden {
-		s.Hidden = append(s.Hidden, Count{r.rule.Exceptions[i].Name, n})
+	for i, n := range in.hidden {
+		s.Hidden = append(s.Hidden, Count{v.rule.Exceptions[i].Name, n})
 	}
 	for i, n := range run.Taken {
-		s.Taken = append(s.Taken, Count{r.rule.Names[i], n})
+		s.Taken = append(s.Taken, Count{v.rule.Names[i], n})
 	}
 	for reason, n := range run.Ended {
 		s.Ended = append(s.Ended, Count{nfa.EndReason(reason).String(), n})
 	}
-	for _, text := range []string{in.LastError, run.LastError, out.LastError} {
+	for _, text := range []string{in.lastError, run.LastError, out.LastError} {
 		if text != "" {
 			s.LastError = text
 		}
 	}
 	return s
+}
+
+// counters are those of a version's machines.
+func (c *Core) counters(v *version) nfa.Counters {
+	sum := nfa.Counters{Taken: make([]uint64, len(v.rule.Names))}
+	for _, p := range c.parts(v) {
+		if p.gone {
+			sum.Add(&p.counters)
+		} else {
+			sum.Add(p.machine.Counters())
+		}
+	}
+	return sum
+}
+
+// open is the number of open starts of a version, and that of its keys.
+func (c *Core) open(v *version) (starts, keys int) {
+	for _, p := range c.parts(v) {
+		if !p.gone {
+			starts += p.machine.OpenStarts()
+			keys += p.machine.Keys()
+		}
+	}
+	return starts, keys
+}
+
+// routed counts what the routers of a version saw.
+func (c *Core) routed(v *version) routed {
+	sum := v.clock.readers.routed(v)
+	if r := c.back.junctions[v.clock.index].readers; r != nil {
+		sum.add(r.routed(v))
+	}
+	return sum
 }

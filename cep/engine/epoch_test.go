@@ -1,0 +1,331 @@
+package engine_test
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/cepd/cepd/cep"
+	"github.com/cepd/cepd/cep/engine"
+	"github.com/cepd/cepd/cep/source"
+	"github.com/cepd/cepd/checkpoint"
+	"github.com/cepd/cepd/rules"
+)
+
+// disk keeps what cuts say, as a store does.
+type disk struct {
+	records map[string]checkpoint.Record
+	state   []byte
+	sources []checkpoint.SourcePosition
+	epoch   cep.Epoch
+	sets    map[string]*rules.Set
+}
+
+func (d *disk) clone() *disk {
+	c := *d
+	c.records, c.sets = maps.Clone(d.records), maps.Clone(d.sets)
+	return &c
+}
+
+func (d *disk) commit(t fataler, cut *engine.Cut) {
+	if d.records == nil {
+		d.records, d.sets = map[string]checkpoint.Record{}, map[string]*rules.Set{}
+	}
+	seen := map[string]bool{}
+	for _, r := range cut.Records {
+		k := string(append([]byte{r.Slot}, r.Key...))
+		if seen[k] {
+			t.Fatal(fmt.Sprintf("record %q twice in epoch %d", k, cut.Epoch))
+		}
+		seen[k] = true
+		if r.Value == nil {
+			delete(d.records, k)
+			continue
+		}
+		d.records[k] = checkpoint.Record{Slot: r.Slot, Key: slices.Clone(r.Key), Value: slices.Clone(r.Value)}
+	}
+	d.state, d.sources, d.epoch = cut.State, cut.Sources, cut.Epoch
+	for _, s := range cut.Older {
+		d.sets[s.ID()] = s
+	}
+}
+
+func (d *disk) saved() *engine.Saved {
+	return &engine.Saved{
+		State: d.state,
+		Records: func(each func(checkpoint.Record) error) error {
+			for _, r := range d.records {
+				if err := each(r); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		Older: func(id string) (*rules.Set, error) {
+			if s := d.sets[id]; s != nil {
+				return s, nil
+			}
+			return nil, checkpoint.ErrMissing
+		},
+	}
+}
+
+// life is a job that may crash: what it pushed since its last barrier is read again, and what came of it forgotten.
+type life struct {
+	*engine.Core
+	lender
+	t       fataler
+	set     *rules.Set
+	streams []engine.Stream
+	parts   *source.Partitions
+	disk    *disk
+	read    [3][]input // all that was read, by partition, in order
+	// alerts and rejects are those of committed epochs, fresh the rejects since the last one.
+	alerts         []engine.Out
+	rejects, fresh []string
+	epoch          cep.Epoch
+	removed        int // records
+}
+
+func newLife(t fataler, set *rules.Set, o engine.Options, streams ...engine.Stream) *life {
+	l := &life{t: t, set: set, streams: streams, disk: &disk{}}
+	core, err := engine.New(set, streams, l.options(o))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Core = core
+	return l
+}
+
+func (l *life) options(o engine.Options) engine.Options {
+	o.PerClock = true
+	o.Reject = func(r *engine.Reject) {
+		l.fresh = append(l.fresh, fmt.Sprintf("%s %s/%s/%d@%d %s", r.Reason, r.Position.Partition.Stream, r.Position.Partition.Name, r.Position.Offset, r.Time, r.Data))
+	}
+	return o
+}
+
+// take reads the next event of a partition.
+func (l *life) take(i int, in input) {
+	l.read[i] = append(l.read[i], in)
+	l.give(i, in)
+}
+
+func (l *life) give(i int, in input) {
+	in.partition = partitions()[i]
+	l.PushRecord(in.partition, l.lend(in), l, fmt.Appendf(nil, "record %d", in.offset))
+}
+
+// partitions are those that tests know, as the last call of parts gave them out.
+func partitions() []*cep.Partition { return []*cep.Partition{auth0, auth1, web0} }
+
+// barrier ends an epoch and commits it.
+func (l *life) barrier() {
+	l.epoch++
+	cuts := make(chan *engine.Cut, 1)
+	if err := l.Barrier(l.epoch, func(c *engine.Cut) { cuts <- c }); err != nil {
+		l.t.Fatal(err)
+	}
+	var cut *engine.Cut
+	select {
+	case cut = <-cuts:
+	case <-l.Broken():
+		l.t.Fatal(l.Err())
+	}
+	for _, r := range cut.Records {
+		if r.Value == nil {
+			l.removed++
+		}
+	}
+	l.disk.commit(l.t, cut)
+	l.alerts = append(l.alerts, cut.Alerts...)
+	l.rejects = append(l.rejects, l.fresh...)
+	l.fresh = nil
+}
+
+// crash goes on from the last barrier, of which read is how much had been read by then.
+func (l *life) crash(o engine.Options, read [3]int) {
+	l.Close()
+	l.fresh = nil
+	core, err := engine.Restore(l.set, l.streams, parts(), l.options(o), l.disk.saved())
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.Core = core
+	for i, n := range read {
+		l.read[i] = l.read[i][:n]
+	}
+	l.reread()
+	if len(l.fresh) > 0 {
+		l.t.Fatal("rejected twice:", l.fresh)
+	}
+}
+
+func (l *life) reread() {
+	for i, p := range partitions() {
+		from := l.From(p)
+		for _, in := range l.read[i] {
+			if in.offset >= from {
+				l.give(i, in)
+			}
+		}
+	}
+}
+
+// parts gives out the partitions that tests know.
+func parts() *source.Partitions {
+	p := source.NewPartitions("auth", "web")
+	for _, q := range []**cep.Partition{&auth0, &auth1, &web0} {
+		*q = p.Get((*q).Stream, (*q).Name)
+	}
+	return p
+}
+
+// byRuleAndKey are the alerts of each rule and key, in order.
+func byRuleAndKey(list []engine.Out) map[string][]string {
+	m := map[string][]string{}
+	for _, o := range list {
+		k := o.Alert.Rule + " " + string(o.Key)
+		m[k] = append(m[k], fmt.Sprintf("%x %s", o.Alert.ID[:4], line(o.Alert)))
+	}
+	return m
+}
+
+// layout is how a Core does its work, which must not show.
+type layout struct {
+	engine.Options
+	procs int
+}
+
+func drawLayout(t *rapid.T) layout {
+	return layout{engine.Options{
+		Batch: rapid.SampledFrom([]int{1, 2, 3, 10, 1000}).Draw(t, "batch"), Shards: rapid.IntRange(1, 5).Draw(t, "shards"),
+		Parallel: rapid.Bool().Draw(t, "parallel"),
+	}, rapid.IntRange(1, 4).Draw(t, "procs")}
+}
+
+// Barriers and crashes at any moments, with any number of shards before and after, change neither the alerts of a rule and
+// key, nor those of a clock, nor what is counted or refused.
+func TestCrashesChangeNothing(t *testing.T) {
+	crashes, alerts, rejects, removed := 0, 0, 0, 0
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	rapid.Check(t, func(t *rapid.T) {
+		parts()
+		all := drawPartitions(t)
+		streams := slices.Clone(metamorphicStreams)
+		streams[0].MaxAhead = rapid.SampledFrom([]cep.Duration{0, 5}).Draw(t, "max ahead")
+		arrived := rapid.Bool().Draw(t, "arrivals are known")
+		var arrival []int
+		for i, list := range all {
+			for range list {
+				arrival = append(arrival, i)
+			}
+		}
+		arrival = rapid.Permutation(arrival).Draw(t, "arrival")
+		idle, idleAt := rapid.IntRange(0, 2).Draw(t, "idle"), rapid.IntRange(0, 60).Draw(t, "idle at")
+		tickAt := rapid.IntRange(0, 60).Draw(t, "tick at")
+		play := func(o layout, barriers []int, crashAt map[int]layout) *life {
+			runtime.GOMAXPROCS(o.procs)
+			l := newLife(t, layeredRules(), o.Options, streams...)
+			for _, p := range partitions() {
+				l.Open(p)
+			}
+			rest, saved, read, at := slices.Clone(all), slices.Clone(all), [3]int{}, -1
+			for n := 0; n < len(arrival); n++ {
+				if slices.Contains(barriers, n) && at < n {
+					l.barrier()
+					saved, at = slices.Clone(rest), n
+					for i, list := range l.read {
+						read[i] = len(list)
+					}
+				}
+				if o, ok := crashAt[n]; ok && at >= 0 {
+					delete(crashAt, n)
+					crashes++
+					runtime.GOMAXPROCS(o.procs)
+					l.crash(o.Options, read)
+					rest, n = slices.Clone(saved), at-1
+					continue
+				}
+				in := rest[arrival[n]][0]
+				rest[arrival[n]] = rest[arrival[n]][1:]
+				if arrived {
+					l.Arrive(in.time.Add(cep.Duration(6*(n%2) - 8))) // some lie too far above
+				}
+				l.take(arrival[n], in)
+				if n == idleAt {
+					l.Idle(partitions()[idle])
+				}
+				if n == tickAt {
+					l.Tick("web", 3)
+				}
+			}
+			l.Finish(3)
+			l.barrier()
+			l.Close()
+			return l
+		}
+		want := play(layout{engine.Options{Batch: 1}, 1}, nil, nil)
+		alerts += len(want.alerts)
+		rejects += len(want.rejects)
+		barriers := rapid.SliceOfN(rapid.IntRange(0, len(arrival)), 0, 6).Draw(t, "barriers")
+		crashAt := map[int]layout{}
+		for range rapid.IntRange(0, 3).Draw(t, "crashes") {
+			crashAt[rapid.IntRange(0, len(arrival)).Draw(t, "crash at")] = drawLayout(t)
+		}
+		o := drawLayout(t)
+		text := fmt.Sprintf("%+v, barriers %v, crashes %+v", o, barriers, crashAt)
+		got := play(o, barriers, crashAt)
+		removed += got.removed
+		if diff := gocmp.Diff(byRuleAndKey(want.alerts), byRuleAndKey(got.alerts)); diff != "" {
+			t.Fatalf("%s (-through +crashed):\n%s", text, diff)
+		}
+		sameByClock(t, want.alerts, got.alerts)
+		slices.Sort(want.rejects)
+		slices.Sort(got.rejects)
+		if diff := gocmp.Diff(want.rejects, got.rejects); diff != "" {
+			t.Fatalf("%s, rejects (-through +crashed):\n%s", text, diff)
+		}
+		if diff := gocmp.Diff(want.Summary(), got.Summary()); diff != "" {
+			t.Fatalf("%s (-through +crashed):\n%s", text, diff)
+		}
+	})
+	if crashes == 0 || alerts == 0 || rejects == 0 || removed == 0 {
+		t.Errorf("%d crashes, %d alerts, %d rejects, %d records removed: the test tests nothing", crashes, alerts, rejects, removed)
+	}
+}
+
+// sameByClock compares the order of alerts among rules that share a clock.
+func sameByClock(t *rapid.T, want, got []engine.Out) {
+	clocks := func(list []engine.Out) map[string][]string {
+		m := map[string][]string{}
+		for _, o := range list {
+			k := fmt.Sprint(o.Rule.Streams, o.Rule.Layer, o.Rule.Reads)
+			if r := o.Rule.Alert.Resolve; r != nil {
+				k = fmt.Sprint(k, r.From)
+			}
+			m[k] = append(m[k], line(o.Alert))
+		}
+		return m
+	}
+	if diff := gocmp.Diff(clocks(want), clocks(got)); diff != "" {
+		t.Fatalf("by clock (-through +crashed):\n%s", diff)
+	}
+}
+
+// The alerts of an epoch stand in the order of S7.1.
+func inOrder(list []engine.Out) bool {
+	return slices.IsSortedFunc(list, func(a, b engine.Out) int {
+		if c := cmp.Compare(a.Alert.Time, b.Alert.Time); c != 0 {
+			return c
+		}
+		return cmp.Or(cmp.Compare(a.Rule.Layer, b.Rule.Layer), strings.Compare("", ""))
+	})
+}
