@@ -145,6 +145,7 @@ func (b *back) handle(p *packet) {
 		b.shard.lane(e.clock).buffer.push(e)
 	}
 	clear(b.lasts)
+	waiting := len(b.alerts)
 	for i := range p.releases {
 		b.release(&p.releases[i])
 	}
@@ -155,6 +156,9 @@ func (b *back) handle(p *packet) {
 	}
 	if !b.core.options.PerClock {
 		b.emit()
+	}
+	if p.barrier == nil && len(b.alerts) > waiting && b.core.options.Ready != nil {
+		b.core.options.Ready()
 	}
 	if p.barrier != nil {
 		b.answer(p.barrier)

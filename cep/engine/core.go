@@ -36,6 +36,9 @@ type Options struct {
 	// Reject is told of each event or record that is refused, in the goroutine of the caller of Push, and not again when it
 	// is read again. Nil: nobody wants to know.
 	Reject func(*Reject)
+	// Ready is told when alerts wait for the next barrier: from the goroutine of the back with Parallel, so it must not block
+	// or call the Core. Nil: nobody wants to know.
+	Ready func()
 }
 
 // Keeper makes what an event borrows stay valid: see [codec.Decoder].

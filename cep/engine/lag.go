@@ -11,6 +11,16 @@ func (c *Core) Clock(id *cep.Partition) cep.Time {
 	return cep.AfterAll
 }
 
+// Watermark is that of a stream: no event at or below it will be taken any more.
+func (c *Core) Watermark(stream string) cep.Time {
+	s := c.byName[stream]
+	if s == nil {
+		return cep.BeforeAll
+	}
+	s.refresh()
+	return s.released
+}
+
 // Buffered is what waits in the order buffers of a stream: its events, once for each lane that they belong to, and the bytes
 // of the records that they came in.
 func (c *Core) Buffered(stream string) (events int, bytes int64) {
