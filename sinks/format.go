@@ -70,15 +70,10 @@ func (f Format) Append(dst []byte, source string, m *Message) []byte {
 	dst = hex.AppendEncode(dst, m.ID[:])
 	dst = cep.AppendJSONString(append(dst, `","source":`...), source)
 	dst = append(dst, `,"type":"dev.cepd.`...)
-	switch m.Kind {
-	case KindAlert:
+	if m.Kind == KindAlert {
 		dst = append(append(dst, "alert."...), m.What...)
-	case KindReject:
-		dst = append(dst, "event.rejected"...)
-	case KindLate:
-		dst = append(dst, "event.late"...)
-	case KindExcess:
-		dst = append(dst, "alert.excess"...)
+	} else {
+		dst = append(append(dst, "letter."...), m.Kind.String()...)
 	}
 	dst = append(dst, '"')
 	if m.Rule != "" {
