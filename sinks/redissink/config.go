@@ -54,6 +54,9 @@ type Config struct {
 	// TLS, where it is not nil, encrypts all connections.
 	TLS *TLS
 
+	// Guarantee says whether a position is kept at the server. Without one (at least once, at most once) the stream may have
+	// other writers too: its ids are those that the server gives.
+	Guarantee sinks.Guarantee
 	// Stream or List is the key that messages are appended to: one of them. A stream is the better one: its ids are a second
 	// witness of the position.
 	Stream, List string
@@ -129,6 +132,9 @@ func (c *Config) check() error {
 	}
 	if c.Replicas < 0 {
 		bad("replicas %d: must be 0 or more", c.Replicas)
+	}
+	if c.Replicas > 0 && c.Guarantee != sinks.ExactlyOnce {
+		bad("replicas %d: without a position at the server nothing can be sent again behind a failover; leave it out, or choose %s", c.Replicas, sinks.ExactlyOnce)
 	}
 	if c.ReplicaTimeout < 0 || c.ReplicaTimeout > ReplicaTimeoutMax {
 		bad("replica timeout %s: must be 1ms to %s; the sink answers nothing else meanwhile", c.ReplicaTimeout, ReplicaTimeoutMax)

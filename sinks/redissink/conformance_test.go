@@ -2,6 +2,7 @@ package redissink
 
 import (
 	"testing"
+	"time"
 
 	"github.com/cepd/cepd/sinks"
 	"github.com/cepd/cepd/sinks/redissink/redistest"
@@ -47,4 +48,44 @@ func bodies(t *testing.T, srv *redistest.Server, kind string) []string {
 		l = append(l, e.Fields["body"])
 	}
 	return l
+}
+
+// Without a position: at least once, in order, beside other writers.
+func TestApart(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, p redistest.Program) {
+		srv := redistest.Start(t, p)
+		apart := func(c *Config) { c.Guarantee = sinks.AtLeastOnce }
+		sinktest.Run(t, sinktest.Subject{Apart: true, Unfenced: true, New: func(t *testing.T) sinktest.Destination {
+			srv.Must(t, "FLUSHALL")
+			return sinktest.Destination{
+				Sink:   func() sinks.Sink { return newSink(t, srv.Address, apart) },
+				Bodies: func() []string { return bodies(t, srv, "stream") },
+			}
+		}})
+
+		srv.Must(t, "FLUSHALL")
+		srv.Must(t, "XADD", "alerts", "*", "a", "b")
+		j := &journal{}
+		s := newSink(t, srv.Address, apart, func(c *Config) { c.MaxAge = time.Hour })
+		if at, err := s.Open(t.Context()); err != nil || at != (sinks.Progress{}) {
+			t.Fatalf("a sink without a position stands at %v, %v", at, err)
+		}
+		put(t, s, j.batch(0, 0, 3))
+		srv.Must(t, "XADD", "alerts", "*", "a", "b")
+		put(t, s, j.batch(0, 3, 3))
+		if n := len(srv.Stream(t, "alerts")); n != 8 {
+			t.Fatalf("%d entries, want 8", n)
+		}
+		if n := srv.Must(t, "EXISTS", s.position); n != int64(0) {
+			t.Fatal("it keeps a position all the same")
+		}
+		s.config.MaxAge = time.Nanosecond
+		long := j.batch(0, 6, 1000)
+		put(t, s, long)
+		time.Sleep(2 * time.Millisecond)
+		put(t, s, j.batch(0, 1006, 1))
+		if n := len(srv.Stream(t, "alerts")); n > 200 {
+			t.Fatalf("%d entries are kept that are older than a nanosecond", n)
+		}
+	})
 }

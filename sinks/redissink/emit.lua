@@ -3,7 +3,7 @@
 --
 -- KEYS  1 position: a hash with owner, fence, lineage, sequence, chain, seen
 --       2 target:   the stream or list that is appended to; in one slot with the position
--- ARGV  1 operation      look, own, begin, append
+-- ARGV  1 operation      look, own, begin, append; add, which knows no position
 --       2 owner          who asks
 --       3 fence          the number under which he owns; own: the number that he saw, '' for none
 --       4 lineage        begin, append: that of the position below. own: the number to take
@@ -22,7 +22,7 @@
 --   OWNED     own: the caller owns the position
 --   RACED     own: somebody else was faster; look again
 --   BEGUN     begin: the position is the one asked for
---   OK        append: the messages are there and the position is behind them
+--   OK        append: the messages are there and the position is behind them; add: they are there
 --   DUP       append: exactly these messages had been appended before
 --   GAP       the position is below the one asked for, or in an older lineage; nothing was changed (nor is it below)
 --   AHEAD     the position is above the one asked for and not at the end of these messages, or in a newer lineage
@@ -37,6 +37,45 @@ local lineage, sequence, chain = ARGV[4], ARGV[5], ARGV[6]
 local is_stream = ARGV[7] == 'stream'
 local width = tonumber(ARGV[11])
 local first = 12
+
+local count = (#ARGV - first + 1) / width
+
+-- Numbers are doubles: exact to 2^53, which no sequence reaches, but their text would be 1e+15 from there on.
+local function text(number) return string.format('%.0f', number) end
+
+local function put(lineage, below)
+  for i = 0, count - 1 do
+    local m = first + i * width
+    if is_stream then
+      local id = lineage and lineage .. '-' .. text(below + i + 1) or '*'
+      redis.call('XADD', target, id,
+        'id', ARGV[m + 2], 'rule', ARGV[m + 3], 'kind', ARGV[m + 4], 'severity', ARGV[m + 5], 'body', ARGV[m + 1], 'chain', ARGV[m])
+    else
+      redis.call('RPUSH', target, ARGV[m + 1])
+    end
+  end
+end
+
+-- What follows once the messages are there. Nothing that is refused here may turn the answer into an error.
+local trouble = ''
+local function trim_and_publish()
+  local function try(...)
+    local got = redis.pcall(...)
+    if type(got) == 'table' and got.err then trouble = got.err end
+  end
+  if ARGV[8] ~= '' then
+    if is_stream then try('XTRIM', target, ARGV[8], '~', ARGV[9]) else try('LTRIM', target, '-' .. ARGV[9], '-1') end
+  end
+  if ARGV[10] ~= '' then
+    for i = 0, count - 1 do try('PUBLISH', ARGV[10], ARGV[first + i * width + 1]) end
+  end
+end
+
+if operation == 'add' then
+  put()
+  trim_and_publish()
+  return {'OK', '', '', '', '', '', '', '', trouble}
+end
 
 -- A write before anything is answered. A replica, or a master that has become one, answers READONLY instead of confirming out
 -- of data that the master does not have; memory, disk and missing replicas are found out about before a message is written.
@@ -70,13 +109,9 @@ if is_stream then
   end
 end
 
-local trouble = ''
 local function answer(status)
   return {status, now.owner, now.fence, now.lineage, now.sequence, now.chain, last, witness, trouble}
 end
-
--- Numbers are doubles: exact to 2^53, which no sequence reaches, but their text would be 1e+15 from there on.
-local function text(number) return string.format('%.0f', number) end
 
 local function foreign(l, s)
   if last == '' then return false end
@@ -119,7 +154,6 @@ if now.sequence == '' then return answer('GONE') end
 if now.lineage ~= lineage then
   return answer(tonumber(now.lineage) < tonumber(lineage) and 'GAP' or 'AHEAD')
 end
-local count = (#ARGV - first + 1) / width
 local at, below = tonumber(now.sequence), tonumber(sequence)
 if count > 0 and at == below + count then
   if now.chain ~= ARGV[first + (count - 1) * width] then return answer('DIVERGED') end
@@ -132,26 +166,7 @@ if foreign(lineage, at) then return answer('FOREIGN') end
 if count == 0 then return answer('OK') end
 
 -- The messages first: what refuses to append leaves a position that is true.
-for i = 0, count - 1 do
-  local m = first + i * width
-  if is_stream then
-    redis.call('XADD', target, lineage .. '-' .. text(below + i + 1),
-      'id', ARGV[m + 2], 'rule', ARGV[m + 3], 'kind', ARGV[m + 4], 'severity', ARGV[m + 5], 'body', ARGV[m + 1], 'chain', ARGV[m])
-  else
-    redis.call('RPUSH', target, ARGV[m + 1])
-  end
-end
+put(lineage, below)
 stand(lineage, text(below + count), ARGV[first + (count - 1) * width])
-
--- The messages are true now. Nothing that is refused from here on may turn the answer into an error.
-local function try(...)
-  local got = redis.pcall(...)
-  if type(got) == 'table' and got.err then trouble = got.err end
-end
-if ARGV[8] ~= '' then
-  if is_stream then try('XTRIM', target, ARGV[8], '~', ARGV[9]) else try('LTRIM', target, '-' .. ARGV[9], '-1') end
-end
-if ARGV[10] ~= '' then
-  for i = 0, count - 1 do try('PUBLISH', ARGV[10], ARGV[first + i * width + 1]) end
-end
+trim_and_publish()
 return answer('OK')

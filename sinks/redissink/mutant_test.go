@@ -78,7 +78,7 @@ var mutants = []struct {
 		"blind repetition",
 		[]string{
 			"if count > 0 and at == below + count then", "if false then", "if at > below then return answer('AHEAD') end", "",
-			"if now.chain ~= chain then return answer('DIVERGED') end", "", "lineage .. '-' .. text(below + i + 1)", "'*'",
+			"if now.chain ~= chain then return answer('DIVERGED') end", "", "lineage and lineage .. '-' .. text(below + i + 1) or '*'", "'*'",
 			"if foreign(lineage, at) then return answer('FOREIGN') end", "",
 		},
 		func(t *testing.T, p redistest.Program, script *redis.Script) error {
@@ -136,7 +136,7 @@ var mutants = []struct {
 	},
 	{
 		"no second witness",
-		[]string{"if foreign(lineage, at) then return answer('FOREIGN') end", "", "lineage .. '-' .. text(below + i + 1)", "'*'"},
+		[]string{"if foreign(lineage, at) then return answer('FOREIGN') end", "", "lineage and lineage .. '-' .. text(below + i + 1) or '*'", "'*'"},
 		func(t *testing.T, p redistest.Program, script *redis.Script) error {
 			srv := redistest.Start(t, p)
 			j := &journal{}

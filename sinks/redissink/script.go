@@ -26,6 +26,7 @@ const (
 	opOwn    operation = "own"
 	opBegin  operation = "begin"
 	opAppend operation = "append"
+	opAdd    operation = "add"
 )
 
 // status is what the script answers; emit.lua says when.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -78,6 +79,9 @@ func (s *Sink) Open(ctx context.Context) (sinks.Progress, error) {
 		}
 		s.checked = true
 	}
+	if s.config.Guarantee != sinks.ExactlyOnce {
+		return sinks.Progress{}, nil
+	}
 	a, err := s.own(ctx)
 	if err != nil {
 		return sinks.Progress{}, s.failed("open", err)
@@ -148,6 +152,9 @@ func (s *Sink) recall(ctx context.Context, a answer) (answer, error) {
 
 // Begin makes p the position.
 func (s *Sink) Begin(ctx context.Context, p sinks.Progress) error {
+	if s.config.Guarantee != sinks.ExactlyOnce {
+		return nil
+	}
 	a, err := s.begin(ctx, p)
 	if err != nil {
 		return s.failed("begin", err)
@@ -170,6 +177,9 @@ func (s *Sink) begin(ctx context.Context, p sinks.Progress) (answer, error) {
 
 // Publish appends the messages behind b.Base, or verifies that the destination stands there.
 func (s *Sink) Publish(ctx context.Context, b sinks.Batch) (sinks.Ack, error) {
+	if s.config.Guarantee != sinks.ExactlyOnce {
+		return s.add(ctx, b)
+	}
 	end := b.End()
 	if end.Sequence > sequenceMax || end.Lineage >= lineageMax {
 		return sinks.Ack{}, fmt.Errorf("publish: %w: lineage %d, sequence %d: beyond what the server counts exactly", sinks.ErrStop, end.Lineage, end.Sequence)
@@ -189,9 +199,7 @@ func (s *Sink) published(a answer, count int) sinks.Ack {
 	if s.config.Replicas == 0 {
 		s.acknowledged = a.at.Sequence
 	}
-	if a.trouble != "" {
-		s.log.Warn("the server refused to trim or publish; the messages stand", "err", a.trouble)
-	}
+	s.troubled(a)
 	// The answer to the first batch behind a deletion still shows that the stream was not there.
 	emptied := s.config.Stream != "" && a.last == "" && a.at.Sequence > uint64(count)
 	if emptied && !s.emptied {
@@ -200,6 +208,30 @@ func (s *Sink) published(a answer, count int) sinks.Ack {
 	s.emptied = emptied
 	s.retention.note(a.at)
 	return sinks.Ack{Published: a.at, Acknowledged: s.acknowledged}
+}
+
+// add appends the messages without a position. With an empty batch it only finds out whether the server answers.
+func (s *Sink) add(ctx context.Context, b sinks.Batch) (sinks.Ack, error) {
+	ack := sinks.Ack{Published: b.End(), Acknowledged: b.End().Sequence}
+	r := request{op: opAdd, messages: b.Messages}
+	if s.config.MaxAge > 0 {
+		r.minID = strconv.FormatInt(time.Now().Add(-s.config.MaxAge).UnixMilli(), 10) // the ids are times
+	}
+	a, err := s.call(ctx, r)
+	if err != nil {
+		return sinks.Ack{}, s.failed("publish", err)
+	}
+	if a.status != statusOK {
+		return sinks.Ack{}, s.failed("publish", unexpected(opAdd, a))
+	}
+	s.troubled(a)
+	return ack, nil
+}
+
+func (s *Sink) troubled(a answer) {
+	if a.trouble != "" {
+		s.log.Warn("the server refused to trim or publish; the messages stand", "err", a.trouble)
+	}
 }
 
 // refused says what an answer means that changed nothing.

@@ -394,6 +394,7 @@ func TestConfig(t *testing.T) {
 		"age of a list":     {func(c *Config) { c.Stream, c.List, c.MaxAge = "", "l", 1 }, "a list does not know"},
 		"length and age":    {func(c *Config) { c.MaxLen, c.MaxAge = 1, 1 }, "one of the two"},
 		"replicas":          {func(c *Config) { c.Replicas = -1 }, "replicas -1"},
+		"replicas, apart":   {func(c *Config) { c.Guarantee, c.Replicas = sinks.AtLeastOnce, 1 }, "without a position"},
 		"wait":              {func(c *Config) { c.ReplicaTimeout = ReplicaTimeoutMax + 1 }, "replica timeout"},
 		"password file":     {func(c *Config) { c.PasswordFile = "/does/not/exist" }, "read the password"},
 		"certificates":      {func(c *Config) { c.TLS = &TLS{CA: "/does/not/exist"} }, "certificates to trust"},
