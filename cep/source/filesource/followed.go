@@ -65,7 +65,7 @@ type followed struct {
 	// clean is when and at which size a packed content came to its end.
 	clean     time.Time
 	cleanSize int64
-	grew      time.Time // when something was read last
+	grew      time.Time // when something new was read last
 
 	wake chan struct{}
 	done atomic.Int64 // bytes read, for Progress
@@ -284,9 +284,7 @@ func (r *followed) read(ctx context.Context) (n int, err error) {
 	}
 	switch {
 	case err == nil:
-		if n > 0 {
-			r.grew = time.Now()
-		} else if over && !packed {
+		if n == 0 && over && !packed {
 			r.atEnd = true
 		}
 		r.handles.give(r, h, !gone.IsZero())
@@ -358,43 +356,45 @@ func (r *followed) open(ctx context.Context) (*handle, error) {
 	default:
 		r.handles.opened(next)
 	}
-	r.gen = moves
+	if r.gen != moves {
+		r.gen, r.clean = moves, time.Time{}
+	}
 	return next, nil
 }
 
-func (r *followed) openAt(place content, head []byte) (h *handle, err error) {
-	h = &handle{}
+func (r *followed) openAt(place content, head []byte) (*handle, error) {
+	h := &handle{}
 	h.total.Store(-1)
+	var err error
 	if h.stream, err = place.open(&h.read, &h.total); err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			_ = h.stream.close() // it was only read
-		}
-	}()
-	r.clean = time.Time{}
 	r.mu.Lock()
 	r.packed = h.packed()
 	r.mu.Unlock()
+	if err := r.recognise(h, head); err != nil {
+		_ = h.stream.close() // it was only read
+		return nil, err
+	}
+	return h, nil
+}
+
+// recognise holds what was opened against the head.
+func (r *followed) recognise(h *handle, head []byte) error {
 	if !h.packed() {
-		if err := r.verify(h.stream.file, head); errors.Is(err, errChanged) {
-			return nil, errElsewhere
-		} else if err != nil {
-			return nil, err
+		err := r.verify(h.stream.file, head)
+		if errors.Is(err, errChanged) {
+			err = errElsewhere
 		}
-		return h, nil
+		return err
 	}
 	begin := make([]byte, len(head))
 	n, err := io.ReadFull(h.stream, begin)
-	switch {
-	case !bytes.Equal(begin[:n], head[:n]):
-		return nil, errElsewhere
-	case err != nil:
-		return nil, err
+	if !bytes.Equal(begin[:n], head[:n]) {
+		return errElsewhere
 	}
 	h.stream.Reader = io.MultiReader(bytes.NewReader(begin), h.stream.Reader)
-	return h, nil
+	return err
 }
 
 // verify holds a file against the head, and learns more of it where it has grown.
@@ -445,7 +445,9 @@ func (r *followed) readPlain(h *handle) (int, error) {
 		return 0, err
 	}
 	r.cut.put(n)
-	r.done.Store(at + int64(n))
+	if at+int64(n) > r.done.Swap(at+int64(n)) {
+		r.grew = time.Now()
+	}
 	return n, nil
 }
 

@@ -94,7 +94,7 @@ func (f *Follower) Close() error {
 func (f *Follower) Watch(ctx context.Context, known []string, d source.Discovery) error {
 	w := &watch{
 		Follower: f, discovery: d, known: map[string]bool{},
-		sights: map[string]*sight{}, parts: map[string]*followed{}, full: map[string]*followed{}, short: map[*followed]bool{},
+		sights: map[string]*sight{}, missing: map[string]time.Time{}, parts: map[string]*followed{}, full: map[string]*followed{}, short: map[*followed]bool{},
 	}
 	for _, name := range known {
 		w.known[name] = true
@@ -152,6 +152,8 @@ type watch struct {
 	short     map[*followed]bool   // the others
 	told      string
 	notes     []note
+	// missing says since when a path is wrong.
+	missing map[string]time.Time
 }
 
 // note is something that happened once.
@@ -499,8 +501,26 @@ func (w *watch) keep(p *followed, now time.Time) {
 	p.notes = nil
 }
 
+// lasting returns the errors of paths that were there at the start, or have lasted.
+func (w *watch) lasting(now time.Time, errs []error) (last []error) {
+	missing := map[string]time.Time{}
+	for _, err := range errs {
+		text := err.Error()
+		since, ok := w.missing[text]
+		if !ok && w.round > 1 {
+			since = now
+		}
+		if missing[text] = since; now.Sub(since) >= graceTime {
+			last = append(last, err)
+		}
+	}
+	w.missing = missing
+	return last
+}
+
 // tell reports what is wrong, if that has changed.
 func (w *watch) tell(now time.Time, errs []error) {
+	errs = w.lasting(now, errs)
 	w.notes = slices.DeleteFunc(w.notes, func(n note) bool { return !now.Before(n.until) })
 	for _, n := range w.notes {
 		errs = append(errs, n.err)
