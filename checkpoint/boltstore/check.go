@@ -14,6 +14,9 @@ import (
 // Check implements [checkpoint.Store]: it reads every page and verifies every checksum and every count.
 func (s *Store) Check(ctx context.Context) error {
 	c := checker{k: s.snapshot()}
+	if c.k.lost != "" {
+		c.wrong(&checkpoint.DamageError{What: "the last change", Why: c.k.lost})
+	}
 	err := s.read(func(tx *bolt.Tx) error {
 		for err := range tx.Check() { // to its end, or its goroutine would stay
 			c.wrong(fmt.Errorf("%w: %w", checkpoint.ErrDamaged, err))

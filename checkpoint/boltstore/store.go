@@ -203,7 +203,7 @@ func (s *Store) openFile() error {
 		return errors.Join(fmt.Errorf("%s: %w", FileName, err), s.Close())
 	}
 	if stale {
-		k.lost = "the last change of the file is damaged, and the state before it is used: what is lost may have been this epoch"
+		k.lost = "its pages are not what was written, and the state before it is used: what is lost may have been this epoch"
 		s.log.Warn("the last change of the checkpoints is damaged and was set aside", "dir", s.dir, "newest_epoch", k.newest())
 	}
 	s.known = k

@@ -37,7 +37,7 @@ func (w *world) Open(ctx context.Context) (checkpoint.Store, error) {
 }
 
 func (w *world) Crash() error {
-	data, err := os.ReadFile(filepath.Join(w.path(), boltstore.FileName))
+	data, err := snapshot(w.path(), w.store)
 	if err != nil {
 		return err
 	}
@@ -49,6 +49,18 @@ func (w *world) Crash() error {
 	}
 	w.lives++
 	return errors.Join(os.MkdirAll(w.path(), 0o755), os.WriteFile(filepath.Join(w.path(), boltstore.FileName), data, 0o600))
+}
+
+// snapshot reads the file of a store as it is now, up to the last page that was used: it grows by 16 MiB at a time.
+func snapshot(dir string, s *boltstore.Store) ([]byte, error) {
+	f, err := os.Open(filepath.Join(dir, boltstore.FileName))
+	if err != nil {
+		return nil, err
+	}
+	size, _ := s.Size()
+	data := make([]byte, size)
+	_, err = f.ReadAt(data, 0)
+	return data, errors.Join(err, f.Close())
 }
 
 // Damage flips a bit in the first segment of an epoch, behind its head.
