@@ -1,0 +1,236 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/cepd/cepd/cep"
+	"github.com/cepd/cepd/cep/codec"
+	"github.com/cepd/cepd/cep/source"
+)
+
+const (
+	// batchMax is the number of records that a reader decodes ahead of the sequencer: at 10 million a second that is 25
+	// microseconds, longer than it takes to wake a goroutine.
+	batchMax = 256
+	// batchBytes is the size of the records in a batch behind which it counts as full, so that large events do not make
+	// batches large.
+	batchBytes = 64 << 10
+	// batchesMin is the number of records that a batch has at least when there are many partitions, and recordsAhead what
+	// the batches of all partitions have together: some hundred bytes each.
+	batchesMin   = 16
+	recordsAhead = 128 << 10
+)
+
+// batch is a run of records of one partition, decoded.
+type batch struct {
+	items []item // those beyond n are kept for their memory
+	n     int    // in use
+	bytes int    // of their records
+	// text holds the events as JSON, where somebody may want them.
+	text    []byte
+	decoder codec.Decoder
+}
+
+// item is a record of a batch.
+type item struct {
+	ev      cep.Event
+	arrived cep.Time
+	bad     *badRecord // nil for an event
+}
+
+// badRecord is a record that is no event.
+type badRecord struct {
+	kind codec.ErrorKind
+	err  error
+	data []byte
+}
+
+// input is a partition that is read. Its reader has a goroutine of its own; what it has read is taken by the sequencer.
+type input struct {
+	stream *stream
+	reader source.Reader
+	id     *cep.Partition
+	// from is where to begin, -1: where the reader stands. again is the offset behind the last record that was read in an
+	// earlier life: up to there it is read a second time.
+	from, again int64
+	// past is the offset up to which records are passed over, -1 for none: they were pushed from a reader before this one.
+	past    int64
+	changed func(*input) // tells the sequencer that there is something to take
+	decoder codec.Decoder
+
+	mu    sync.Mutex
+	batch *batch // being filled; nil: nothing waits
+	full  bool   // the reader waits for room
+	end   error  // how reading ended; io.EOF at the end
+
+	// room is sent to when the batch that was full has been taken.
+	room chan struct{}
+
+	// The rest belongs to the sequencer.
+
+	ready     bool          // it stands in a queue of its stream
+	rereading bool          // it has not been read again as far as before
+	read      int64         // the offset behind the last record pushed
+	last      int64         // the offset of that record
+	next      source.Reader // found while this one was not known to have ended
+	silence   time.Time
+	idle      bool
+	ended     bool
+	failed    error
+}
+
+// run is the goroutine of the input: it reads until the partition's end or that of ctx. What the end means is for the
+// sequencer to say.
+func (in *input) run(ctx context.Context, batchSize func() int) error {
+	err := in.follow(ctx, batchSize)
+	if closing := in.reader.Close(); closing != nil && isEnd(err) {
+		err = closing
+	}
+	in.mu.Lock()
+	in.end = err
+	in.mu.Unlock()
+	in.changed(in)
+	return nil
+}
+
+func (in *input) follow(ctx context.Context, batchSize func() int) error {
+	if in.from >= 0 {
+		if err := in.reader.SeekTo(in.from); err != nil {
+			return fmt.Errorf("go to offset %d: %w", in.from, err)
+		}
+	}
+	for {
+		var bad *source.RecordError
+		rec, err := in.reader.Next(ctx)
+		if err != nil {
+			if !errors.As(err, &bad) {
+				return err
+			}
+			rec.Offset = bad.Position.Offset
+		}
+		if rec.Offset <= in.past {
+			continue
+		}
+		if err := in.add(ctx, rec, bad, batchSize); err != nil {
+			return err
+		}
+	}
+}
+
+// add puts a record into the batch that waits for the sequencer, once there is room.
+func (in *input) add(ctx context.Context, rec source.Record, bad *source.RecordError, batchSize func() int) error {
+	in.mu.Lock()
+	for in.batch != nil && (in.batch.n >= batchSize() || in.batch.bytes >= batchBytes) {
+		in.full = true
+		in.mu.Unlock()
+		select {
+		case <-in.room:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		in.mu.Lock()
+	}
+	first := in.batch == nil
+	if first {
+		in.batch = in.stream.newBatch(in)
+	}
+	// Decoding under the lock costs the sequencer at most the time of one event, and saves handing over twice.
+	in.fill(in.batch, rec, bad)
+	in.mu.Unlock()
+	if first {
+		in.changed(in)
+	}
+	return nil
+}
+
+// fill decodes a record into the batch.
+func (in *input) fill(b *batch, rec source.Record, bad *source.RecordError) {
+	if b.n == len(b.items) {
+		b.items = append(b.items, item{})
+	}
+	it := &b.items[b.n]
+	b.n++
+	b.bytes += len(rec.Data)
+	it.bad, it.arrived = nil, cep.BeforeAll
+	if rec.Arrived != 0 {
+		it.arrived = rec.Arrived
+	}
+	ev := &it.ev
+	*ev = cep.Event{Values: ev.Values, Position: cep.Position{Partition: in.id, Offset: rec.Offset}, Time: it.arrived}
+	if bad != nil {
+		it.bad = &badRecord{kind: codec.TooLarge, err: bad}
+		return
+	}
+	if in.stream.Arrival && rec.Arrived == 0 {
+		in.refuse(it, &codec.Error{Kind: codec.NoTime, Offset: -1, Detail: "the source notes no time of arrival"}, rec.Data)
+		return
+	}
+	if err := b.decoder.Decode(rec.Data, ev); err != nil {
+		in.refuse(it, err, rec.Data)
+		return
+	}
+	text := ev.Raw
+	ev.Raw = nil
+	b.decoder.Keep(ev)
+	if text != nil {
+		n := len(b.text)
+		b.text = append(b.text, text...)
+		ev.Raw = b.text[n:len(b.text):len(b.text)]
+	}
+}
+
+func (in *input) refuse(it *item, err error, data []byte) {
+	it.bad = &badRecord{kind: codec.BadJSON, err: fmt.Errorf("%s at offset %d: %w", in.reader.Name(), it.ev.Position.Offset, err)}
+	if e, ok := errors.AsType[*codec.Error](err); ok {
+		it.bad.kind = e.Kind
+	}
+	if in.stream.wantsBad {
+		it.bad.data = append([]byte(nil), data...)
+	}
+}
+
+// take hands what was read to the sequencer; nil: nothing was. It says how reading ended, once it has.
+func (in *input) take() (b *batch, end error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	b, in.batch = in.batch, nil
+	if in.full {
+		in.full = false
+		in.room <- struct{}{} // the reader waits for it: nobody else has sent
+	}
+	return b, in.end
+}
+
+// newBatch returns an empty batch with a decoder for the input.
+func (s *stream) newBatch(in *input) *batch {
+	b, _ := s.batches.Get().(*batch)
+	if b == nil {
+		b = &batch{}
+	}
+	if f := in.reader.Format(); f.Delimited() {
+		if in.decoder == nil {
+			in.decoder = codec.NewCSV(f.Columns, f.Comma, s.schema, s.spec, s.options)
+		}
+		b.decoder = in.decoder
+	} else if b.decoder == nil {
+		b.decoder = codec.NewJSON(s.schema, s.spec, s.options)
+	}
+	return b
+}
+
+// give returns a batch for reuse. Strings of its events are the engine's now, texts it has copied.
+func (s *stream) give(b *batch, in *input) {
+	b.n, b.bytes, b.text = 0, 0, b.text[:0]
+	if in.decoder != nil {
+		b.decoder = nil // it belongs to that partition
+	}
+	s.batches.Put(b)
+}
+
+// isEnd reports whether a partition has been read to its end.
+func isEnd(err error) bool { return errors.Is(err, io.EOF) }

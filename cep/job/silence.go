@@ -1,0 +1,140 @@
+package job
+
+import (
+	"time"
+
+	"github.com/cepd/cepd/cep/engine"
+)
+
+// heldAfter is how long time must stand still for rules while others wait in the order buffer before the partition that
+// holds it back is named: longer than any pause that goes by itself, and far below the default of idle.
+const heldAfter = 5 * time.Second
+
+// lag is what holds a stream, or those that share rules with it, back.
+type lag struct {
+	engine.Lag
+	since time.Time
+	named bool
+}
+
+// look looks for silence: partitions that are idle, streams in which time passes all the same, partitions that hold others
+// back.
+func (s *sequencer) look() {
+	every := lookEvery
+	for _, st := range s.streams {
+		if st.Idle > 0 {
+			every = min(every, max(st.Idle/4, lookLeast))
+		}
+	}
+	s.nextLook = s.now.Add(every)
+	if s.phase != phaseReading {
+		return
+	}
+	for _, st := range s.streams {
+		if st.listed && st.Idle > 0 {
+			s.findIdle(st)
+			s.tick(st)
+		}
+	}
+	s.watch()
+}
+
+// findIdle takes out the partitions that have been silent for too long. One that is read again, or has something that waits
+// to be taken, is not silent.
+func (s *sequencer) findIdle(st *stream) {
+	for _, in := range st.inputs {
+		away := in.reader == nil || in.failed != nil
+		if in.idle || in.ended || in.ready || in.rereading && !away || s.now.Sub(in.silence) < st.Idle {
+			continue
+		}
+		s.lose(in)
+		s.core.Idle(in.id)
+		in.idle, s.released = true, false
+		s.config.Logger.Info("a partition is idle: its stream no longer waits for it", "stream", st.Name, "partition", in.name(),
+			"silent", s.now.Sub(in.silence))
+	}
+}
+
+// tick tells the engine that time passes in a stream of which every partition is idle: first all the time since its last
+// event was read, then what has passed since the tick before.
+func (s *sequencer) tick(st *stream) {
+	idle := 0
+	for _, in := range st.inputs {
+		if in.idle {
+			idle++
+		} else if !in.ended {
+			return
+		}
+	}
+	if idle == 0 {
+		return
+	}
+	since := st.ticked
+	if since.IsZero() {
+		since = st.read
+	}
+	st.ticked = s.now
+	if passed := s.now.Sub(since); passed > 0 && !since.IsZero() {
+		s.core.Tick(st.Name, passed)
+		s.released = false
+	}
+}
+
+// watch names what holds streams back, once it has for a while, and again when it is over.
+func (s *sequencer) watch() {
+	held := map[string]*lag{}
+	for _, l := range s.core.Lagging() {
+		// A stream alone lags by its lateness; what lags by more waits for a partition.
+		st := s.stream(l.Stream)
+		if st == nil || held[l.Stream] != nil || l.Behind <= st.Lateness+1 && len(l.Partitions) > 0 {
+			continue
+		}
+		held[l.Stream] = &lag{Lag: l, since: s.now}
+	}
+	for _, st := range s.streams {
+		l := held[st.Name]
+		if l != nil && st.lag != nil && l.Watermark == st.lag.Watermark {
+			l.since, l.named = st.lag.since, st.lag.named
+		} else if st.lag != nil && st.lag.named {
+			s.config.Logger.Info("the stream is no longer held back", "stream", st.Name, "after", s.now.Sub(st.lag.since))
+		}
+		st.lag = l
+		if l != nil && !l.named && s.now.Sub(l.since) >= heldAfter {
+			l.named = true
+			s.config.Logger.Warn("the stream is held back", "stream", st.Name, "partitions", s.names(st, l.Partitions), "rules", l.Rules,
+				"watermark", l.Watermark, "behind", l.Behind)
+		}
+	}
+}
+
+// namesMax is the number of partitions or rules that a line of the log names: the first few say where to look.
+const namesMax = 8
+
+// names returns what users call partitions.
+func (s *sequencer) names(st *stream, partitions []string) []string {
+	var list []string
+	for _, p := range partitions[:min(len(partitions), namesMax)] {
+		if in := st.inputs[p]; in != nil {
+			p = in.name()
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+func (s *sequencer) stream(name string) *stream {
+	for _, st := range s.streams {
+		if st.Name == name {
+			return st
+		}
+	}
+	return nil
+}
+
+// name is what users call the partition.
+func (in *input) name() string {
+	if in.reader != nil {
+		return in.reader.Name()
+	}
+	return in.id.Name
+}

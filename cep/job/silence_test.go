@@ -1,0 +1,237 @@
+package job
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cepd/cepd/cep"
+)
+
+// TestIdlePartition: a silent partition holds its stream back until it is idle, and is named in the log and the status.
+func TestIdlePartition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "auth")
+		s := w.stream("auth")
+		s.write("0", event(1, "a", "x"), event(2, "b", "x"), event(30, "c", "x"))
+		s.write("1", event(1, "c", "x"))
+		l := w.run(func(c *Config) { c.Streams[0].Idle = 30 * time.Second })
+		settle(20 * time.Second)
+		if got := w.sent("out"); len(got) != 0 {
+			t.Errorf("%d alerts, although partition 1 may still bring earlier events", len(got))
+		}
+		st := l.Status().Streams[0]
+		if !slices.Equal(st.HeldBy, []string{"tape 1"}) || !slices.Equal(st.HeldRules, []string{"pair"}) || st.Idle != 0 {
+			t.Errorf("held by %q, rules %q, %d idle", st.HeldBy, st.HeldRules, st.Idle)
+		}
+		if !w.log.has("the stream is held back", "tape 1") {
+			t.Errorf("nobody was named:\n%s", w.log)
+		}
+		s.write("0", event(31, "c", "x")) // that one is not idle
+		settle(15 * time.Second)
+		if got := w.sent("out"); len(got) != 1 {
+			t.Errorf("%d alerts once partition 1 is idle\n%s", len(got), w.log)
+		}
+		st = l.Status().Streams[0]
+		if st.Idle != 1 || len(st.HeldBy) != 0 || !st.List[0].Idle || st.List[0].Name != "tape 1" {
+			t.Errorf("%d idle, held by %q, %+v", st.Idle, st.HeldBy, st.List)
+		}
+		if !w.log.has("a partition is idle", "tape 1") || w.log.has("a partition is idle", "tape 0") {
+			t.Errorf("%s", w.log)
+		}
+		if !w.log.has("the stream is no longer held back") {
+			t.Errorf("%s", w.log)
+		}
+		s.write("1", event(40, "c", "x"))
+		settle(time.Second)
+		if st := l.Status().Streams[0]; st.Idle != 0 || !w.log.has("a partition is no longer idle", "tape 1") {
+			t.Errorf("%d idle\n%s", st.Idle, w.log)
+		}
+		l.crash()
+		_ = l.wait()
+	})
+}
+
+// TestIdleNever: the stream waits for ever.
+func TestIdleNever(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "auth")
+		w.stream("auth").write("0", event(1, "a", "x"), event(2, "b", "x"), event(30, "c", "x"))
+		w.stream("auth").write("1", event(1, "c", "x"))
+		l := w.run()
+		settle(24 * time.Hour)
+		if got := w.sent("out"); len(got) != 0 {
+			t.Errorf("%d alerts", len(got))
+		}
+		if st := l.Status().Streams[0]; st.Idle != 0 || len(st.HeldBy) != 1 {
+			t.Errorf("%+v", st)
+		}
+		l.crash()
+		_ = l.wait()
+	})
+}
+
+const lonely = `version: 1
+rules:
+- {id: dead, from: auth, by: [user], sequence: [{step: a, where: kind == "a"}, {absent: b, for: 10m}]}
+`
+
+// TestLoneSensorDies: time passes in a stream that is silent altogether, the silence before it was noticed included.
+func TestLoneSensorDies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "auth")
+		w.rules = lonely
+		s := w.stream("auth")
+		s.write("0", event(1, "a", "x"))
+		l := w.run(func(c *Config) { c.Streams[0].Idle = 30 * time.Second })
+		settle(10*time.Minute - 5*time.Second)
+		if got := w.sent("out"); len(got) != 0 {
+			t.Errorf("%d alerts too early", len(got))
+		}
+		settle(10 * time.Second) // the second of lateness, and that of the ticks
+		if got := w.sent("out", "time"); !slices.Equal(got, []string{`"1970-01-01T00:10:01Z"`}) {
+			t.Errorf("alerts %q\n%s", got, w.log)
+		}
+		l.crash()
+		_ = l.wait()
+	})
+}
+
+// TestTicksGoOnAfterARestart: the time that the job was away counts, once the stream has been silent for as long as it takes
+// to be idle.
+func TestTicksGoOnAfterARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "auth")
+		w.rules = lonely
+		w.stream("auth").write("0", event(1, "a", "x"))
+		idle := func(c *Config) { c.Streams[0].Idle = 30 * time.Second }
+		l := w.run(idle)
+		settle(5 * time.Minute)
+		if err := l.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		<-l.ended
+		settle(20 * time.Minute)
+		l = w.run(idle)
+		settle(25 * time.Second)
+		if got := w.sent("out"); len(got) != 0 {
+			t.Errorf("%d alerts before it is known that the stream is silent", len(got))
+		}
+		settle(10 * time.Second)
+		if got := w.sent("out", "time"); !slices.Equal(got, []string{`"1970-01-01T00:10:01Z"`}) {
+			t.Errorf("alerts %q\n%s", got, w.log)
+		}
+		l.crash()
+		_ = l.wait()
+	})
+}
+
+// TestBufferAhead: a partition that runs ahead of one which lags is paused, and nothing is dropped.
+func TestBufferAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "auth")
+		s := w.stream("auth")
+		for i := range 10_000 {
+			s.write("0", event(i, []string{"a", "b"}[i%2], "x"))
+		}
+		s.write("1", event(0, "c", "y"))
+		l := w.run(func(c *Config) { c.Streams[0].Ahead.Count = 1000 })
+		settle(time.Minute)
+		st := l.Status().Streams[0]
+		if !st.Paused || st.Events < 1000 || st.Events > 1000+2*batchMax+10 {
+			t.Errorf("paused %v, %d events read, %d in the buffer", st.Paused, st.Events, st.Buffered.Count)
+		}
+		for i := range 20 {
+			s.write("1", event(500*i, "c", "y"))
+			settle(time.Second)
+		}
+		s.write("1", event(20_000, "c", "y"))
+		settle(time.Minute)
+		s.write("0", event(20_000, "c", "y"))
+		settle(time.Minute)
+		st = l.Status().Streams[0]
+		if st.Paused || st.Events != 10_000+22+1 || st.Late != 0 {
+			t.Errorf("paused %v, %d events read, %d late", st.Paused, st.Events, st.Late)
+		}
+		if got := w.sent("out"); len(got) != 5000 {
+			t.Errorf("%d alerts\n%s", len(got), w.log)
+		}
+		l.crash()
+		_ = l.wait()
+	})
+}
+
+// TestStreamsWaitForEachOther: a rule over two streams holds the one back that is ahead.
+func TestStreamsWaitForEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "auth", "web")
+		w.rules = `version: 1
+rules:
+- {id: both, from: [auth, web], by: [user], within: 1m, sequence: [{step: a, where: kind == "a"}, {step: b, where: kind == "b"}]}
+`
+		for i := range 5000 {
+			w.stream("auth").write("0", event(i, []string{"a", "b"}[i%2], "x"))
+		}
+		l := w.run(func(c *Config) { c.Streams[0].Ahead.Count = 500 })
+		settle(time.Minute)
+		st := l.Status().Streams[0]
+		if !st.Paused || st.Events > 500+2*batchMax {
+			t.Errorf("paused %v, %d events read", st.Paused, st.Events)
+		}
+		for i := 0; i < 6000; i += 100 {
+			w.stream("web").write("0", event(i, "c", "x"))
+		}
+		settle(time.Minute)
+		if got := w.sent("out"); len(got) < 2490 {
+			t.Errorf("%d alerts\n%s", len(got), w.log)
+		}
+		l.crash()
+		_ = l.wait()
+	})
+}
+
+// TestManyPartitions: thousands of partitions, most of them ended, some silent, and one at work.
+func TestManyPartitions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "auth")
+		s := w.stream("auth")
+		for i := range 3000 {
+			s.write(time.Duration(i).String(), event(i/100, "c", "x"))
+		}
+		s.set(func() {
+			for i, tape := range s.list {
+				tape.closed = i%10 > 0
+			}
+		})
+		l := w.run(func(c *Config) { c.Streams[0].Idle = 10 * time.Second })
+		settle(30 * time.Second)
+		st := l.Status().Streams[0]
+		if st.Events != 3000 || st.Ended != 2700 || st.Idle != 300 || len(st.List) != partitionsMax {
+			t.Errorf("%d events, %d ended, %d idle, %d listed", st.Events, st.Ended, st.Idle, len(st.List))
+		}
+		s.write("busy", event(100, "a", "x"), event(101, "b", "x"), event(110, "c", "x"))
+		settle(time.Second)
+		if got := w.sent("out"); len(got) != 1 {
+			t.Errorf("%d alerts\n%s", len(got), w.log)
+		}
+		l.crash()
+		_ = l.wait()
+	})
+}
+
+func TestQueueHandsOutTheLowestClock(t *testing.T) {
+	var q queue
+	for i := range 100 {
+		q.push(cep.Time(i*37%100), &input{id: &cep.Partition{Name: time.Duration(i).String()}})
+	}
+	for want := range 100 {
+		if got := q.least().clock; got != cep.Time(want) {
+			t.Fatalf("clock %d, want %d", got, want)
+		}
+		q.remove()
+	}
+	if q.least() != nil {
+		t.Error("something is left")
+	}
+}
