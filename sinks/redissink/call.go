@@ -47,7 +47,7 @@ func (s *Sink) call(ctx context.Context, r request) (answer, error) {
 		if cerr := ctx.Err(); cerr != nil {
 			return answer{}, cerr
 		}
-		c := classify(err)
+		c, _ := classify(err)
 		if attempt < attemptsMax && c == classNoScript {
 			whole = true // the server was started anew, or it is another one
 			continue
@@ -127,53 +127,54 @@ const (
 	classStop                    // no repetition mends it
 )
 
-// classes are found by a part of the text, because servers put an error
-// inside a script into the text of another, each version in its own way.
+// classes are found by a part of the text, because servers put an error inside a script into the text of another, each version
+// in its own way. The advice is for errors that stop the sink.
 var classes = []struct {
-	text  string
-	class class
+	text   string
+	class  class
+	advice string
 }{
-	{"NOSCRIPT", classNoScript},
-	{"MOVED ", classElsewhere},
-	{"ASK ", classElsewhere},
-	{"TRYAGAIN", classElsewhere},
-	{"CLUSTERDOWN", classElsewhere},
-	{"READONLY", classAgain},
-	{"OOM ", classAgain},
-	{"MISCONF", classAgain},
-	{"NOREPLICAS", classAgain},
-	{"BUSY ", classAgain},
-	{"LOADING", classAgain},
-	{"MASTERDOWN", classAgain},
-	{"NOAUTH", classStop},
-	{"WRONGPASS", classStop},
-	{"NOPERM", classStop},
-	{"can't run this command", classStop}, // NOPERM in a script, up to 7.0
-	{"has no permissions", classStop},     // and later
-	{"WRONGTYPE", classStop},
-	{"CROSSSLOT", classStop},
-	{"DB index is out of range", classStop},
-	{"without any password configured", classStop},
-	{"cluster support disabled", classStop},
-	{"max number of clients", classAgain},
+	{text: "NOSCRIPT", class: classNoScript},
+	{text: "MOVED ", class: classElsewhere},
+	{text: "ASK ", class: classElsewhere},
+	{text: "TRYAGAIN", class: classElsewhere},
+	{text: "CLUSTERDOWN", class: classElsewhere},
+	{text: "READONLY", class: classAgain},
+	{text: "OOM ", class: classAgain},
+	{text: "MISCONF", class: classAgain},
+	{text: "NOREPLICAS", class: classAgain},
+	{text: "BUSY ", class: classAgain},
+	{text: "LOADING", class: classAgain},
+	{text: "MASTERDOWN", class: classAgain},
+	{text: "max number of clients", class: classAgain},
+	{"NOAUTH", classStop, adviceLogin},
+	{"WRONGPASS", classStop, adviceLogin},
+	{"without any password configured", classStop, "the server wants no password; leave it out"},
+	{"NOPERM", classStop, adviceRights},
+	{"can't run this command", classStop, adviceRights}, // NOPERM in a script, up to 7.0
+	{"has no permissions", classStop, adviceRights},     // and later
+	{"WRONGTYPE", classStop, "the key holds something else; delete it or choose another name"},
+	{"CROSSSLOT", classStop, "the key and its position are in two slots; choose another name for the key"},
+	{"DB index is out of range", classStop, "choose a database that the server has"},
+	{"cluster support disabled", classStop, "the server is no node of a cluster; leave out `cluster: true`"},
 }
 
-func classify(err error) class {
+const (
+	adviceLogin  = "check the username and the password"
+	adviceRights = "docs/redis.md lists the rights that the user needs"
+)
+
+// classify says what an error means, and for one that stops what to do.
+func classify(err error) (c class, advice string) {
 	var reply redis.Error
 	if !errors.As(err, &reply) {
-		return classConnection
+		return classConnection, ""
 	}
 	text := err.Error()
 	for _, c := range classes {
 		if strings.Contains(text, c.text) {
-			return c.class
+			return c.class, c.advice
 		}
 	}
-	return classAgain
-}
-
-// isPermanent says whether the server will answer the same for ever.
-func isPermanent(err error) bool {
-	var reply redis.Error
-	return errors.As(err, &reply) && classify(err) == classStop
+	return classAgain, ""
 }

@@ -15,9 +15,6 @@ func (s *Sink) checkServer(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, s.client.conns.cut)
 	defer stop()
 	master, err := s.client.master(ctx)
-	if isPermanent(err) && strings.Contains(err.Error(), "cluster support disabled") {
-		return fmt.Errorf("%w: the server is no node of a cluster; leave out `cluster: true`", sinks.ErrStop)
-	}
 	if err != nil {
 		return err
 	}

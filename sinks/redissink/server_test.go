@@ -155,7 +155,7 @@ func TestBusyServers(t *testing.T) {
 		var loading error
 		redistest.WaitFor(t, "the server to load", func() bool {
 			_, loading = s.Publish(t.Context(), j.batch(1, 3, 1))
-			return loading == nil || classify(loading) != classConnection
+			return loading == nil || !broken(loading)
 		})
 		refuses(t, loading, false, "LOADING")
 		redistest.WaitFor(t, "the server to have loaded", func() bool {
@@ -310,6 +310,39 @@ func TestRights(t *testing.T) {
 	})
 }
 
+// The rights for a list, and for a cluster.
+func TestOtherRights(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, p redistest.Program) {
+		srv := redistest.Start(t, p)
+		j := &journal{}
+		srv.Must(t, "ACL", "SETUSER", "cepd", "reset", "resetchannels", "on", ">secret", "~cepd:{alerts}:*", "~alerts", "+eval", "+evalsha", "+hmget", "+hset", "+info", "+rpush", "+ltrim")
+		var log strings.Builder
+		s := newSink(t, srv.Address, func(c *Config) {
+			c.List, c.MaxLen, c.Username, c.Password, c.Logger = "alerts", 2, "cepd", "secret", slog.New(slog.NewTextHandler(&log, nil))
+		})
+		open(t, s)
+		put(t, s, j.batch(1, 0, 3))
+		if n := srv.Must(t, "LLEN", "alerts"); n != int64(2) || strings.Contains(log.String(), "refused") {
+			t.Fatalf("%v elements\n%s", n, log.String())
+		}
+
+		c := redistest.StartCluster(t, p, 3)
+		slots := "+cluster|slots"
+		if !p.AtLeast(7, 0) {
+			slots = "+cluster"
+		}
+		for _, n := range c.Nodes {
+			n.Must(t, append(rights(p, ""), slots)...)
+		}
+		clustered := newSink(t, "", func(cfg *Config) {
+			cfg.Addresses, cfg.Cluster, cfg.Username, cfg.Password = c.Addresses(), true, "cepd", "secret"
+		})
+		open(t, clustered)
+		put(t, clustered, j.batch(1, 0, 3))
+		stream(t, c.Owner(t, "alerts"), "alerts", j, 1, 1, 3)
+	})
+}
+
 // Servers that are refused at the start, and what is said about those that are not.
 func TestStartChecks(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, p redistest.Program) {
@@ -381,18 +414,23 @@ func TestRefusals(t *testing.T) {
 func TestClassify(t *testing.T) {
 	for _, c := range classes {
 		for _, text := range []string{c.text + " of the server", "ERR Error running script (call to f_1): @user_script:1: @user_script: 1: -" + c.text + " x"} {
-			if got := classify(redistest.Error(text)); got != classConnection {
+			if got := classOf(redistest.Error(text)); got != classConnection {
 				t.Fatal("an error of the test's own is taken for one of the library")
 			}
-			if got := classify(fmt.Errorf("wrapped: %w", replyError(text))); got != c.class {
+			if got := classOf(fmt.Errorf("wrapped: %w", replyError(text))); got != c.class {
 				t.Errorf("%q: class %d, want %d", text, got, c.class)
 			}
 		}
 	}
-	if got := classify(replyError("ERR something new")); got != classAgain {
+	for _, c := range classes {
+		if (c.class == classStop) != (c.advice != "") {
+			t.Errorf("%s: class %d with the advice %q", c.text, c.class, c.advice)
+		}
+	}
+	if got := classOf(replyError("ERR something new")); got != classAgain {
 		t.Errorf("an unknown error: class %d", got)
 	}
-	if !slices.Equal([]class{classify(net.ErrClosed), classify(os.ErrDeadlineExceeded)}, []class{classConnection, classConnection}) {
+	if !slices.Equal([]class{classOf(net.ErrClosed), classOf(os.ErrDeadlineExceeded)}, []class{classConnection, classConnection}) {
 		t.Error("a broken connection is none")
 	}
 }

@@ -2,7 +2,6 @@ package redissink
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -282,8 +281,8 @@ func (s *Sink) fenceText() string { return strconv.FormatUint(s.fence, 10) }
 
 // failed wraps an error with the operation and the place.
 func (s *Sink) failed(what string, err error) error {
-	if isPermanent(err) && !errors.Is(err, sinks.ErrStop) {
-		err = fmt.Errorf("%w: %w", sinks.ErrStop, err)
+	if c, advice := classify(err); c == classStop {
+		err = fmt.Errorf("%w: %w (%s)", sinks.ErrStop, err, advice)
 	}
 	return fmt.Errorf("redis sink %s: %s %s: %w", s.config.Name, what, s.config.target(), err)
 }
