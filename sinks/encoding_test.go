@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"flag"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -45,7 +46,7 @@ func TestStoredMessages(t *testing.T) {
 		if _, err := sinks.ReadMessage(data[:cut]); err == nil {
 			t.Fatalf("read %d of %d bytes", cut, len(data))
 		}
-		if _, err := sinks.ReadMessage(append(data[:len(data):len(data)], 0)); err == nil {
+		if _, err := sinks.ReadMessage(append(slices.Clip(data), 0)); err == nil {
 			t.Fatal("read a byte too many")
 		}
 	})

@@ -69,8 +69,7 @@ type player struct {
 	o          *sinktest.Outbox
 	want       []string
 	replicated bool
-	quiet      bool   // no more faults
-	crashAt    string // the failpoint at which the next process ends
+	quiet      bool // no more faults
 	zombies    []zombie
 	strange    bool // a zombie with other messages was let in: a failover had forgotten who owns the destination
 }
@@ -181,13 +180,11 @@ func (h *player) play() string {
 		case 3:
 			h.server.Replicate()
 		case 4: // killed
-			r.cancel()
-			<-r.ended
+			h.end(r)
 			h.o.Crash()
 			r = h.process(h.o)
 		case 5:
-			r.cancel()
-			<-r.ended
+			h.end(r)
 			h.o.Crash()
 			h.fallAsleep()
 			r = h.process(h.o)
@@ -242,12 +239,19 @@ func (h *player) play() string {
 		}
 		probes++
 	}
-	r.cancel()
-	<-r.ended
+	h.end(r)
 	if d := cmp.Diff(h.want, h.server.Bodies()); d != "" {
 		return "at the destination (-want +got):\n" + strings.TrimSpace(d)
 	}
 	return ""
+}
+
+// end ends a process as kill does: nobody hears what it says.
+func (h *player) end(r *running) {
+	r.cancel()
+	if err := <-r.ended; err == nil {
+		h.t.Error("Run returned without an error")
+	}
 }
 
 // gaveUp judges a publisher that stopped: it must not, unless a failover let somebody else's messages in.

@@ -12,9 +12,10 @@ import (
 )
 
 const (
-	// BatchMax and BytesMax bound a batch: a Redis server runs a script of 1 MB for 5 to 20 ms, in which others wait, and
-	// of 10 MB for up to 130 ms; more than 1,000 messages at once gain nothing.
+	// BatchMax is the number of messages in a batch: more at once gain nothing.
 	BatchMax = 1000
+	// BytesMax is the size of a batch: a Redis server runs a script of 1 MB for 5 to 20 ms, in which others wait, and of
+	// 10 MB for up to 130 ms.
 	BytesMax = 1 << 20
 	// Grace is for how long an acknowledged message is kept: a failover that loses acknowledged writes is noticed, and the
 	// new master answers, within minutes.
@@ -22,10 +23,10 @@ const (
 	// ProbeEvery is how often an idle destination is asked where it stands: a tenth of Grace, so that a loss while idle is
 	// seen while the outbox still has the messages.
 	ProbeEvery = time.Minute
-	// retryMin and retryMax bound the pause between attempts, which doubles: the first repetition follows a dropped
+	// retryFirst and retryLast bound the pause between attempts, which doubles: the first repetition follows a dropped
 	// connection at once, and a destination that is away for hours is asked every few seconds, which costs nothing.
-	retryMin = 20 * time.Millisecond
-	retryMax = 5 * time.Second
+	retryFirst = 20 * time.Millisecond
+	retryLast  = 5 * time.Second
 	// laterMax bounds the pause that a destination asks for: what says "in a day" should not be believed longer than this.
 	laterMax = 10 * time.Minute
 	// remindEvery is how often a trouble that lasts is logged again.
@@ -206,9 +207,9 @@ func (p *Publisher) run(ctx context.Context) error {
 
 // pause is how long to wait after so many failures: it doubles, with half of it at random.
 func (p *Publisher) pause(failures int, err error) time.Duration {
-	d := retryMax
-	if failures < 16 { // 20 ms << 15 is above every retryMax
-		d = min(retryMin<<(failures-1), retryMax)
+	d := retryLast
+	if failures < 16 { // 20 ms << 15 is above every retryLast
+		d = min(retryFirst<<(failures-1), retryLast)
 	}
 	d = d/2 + time.Duration(p.jitter.Int64N(int64(d/2)+1))
 	if later, ok := errors.AsType[*LaterError](err); ok {

@@ -263,7 +263,7 @@ func TestSuccessorStops(t *testing.T) {
 		r2.drain(t)
 		commit(o, r, 5, "a")
 		err := <-r.ended
-		wantError[*sinks.FencedError](t, err)
+		_ = wantError[*sinks.FencedError](t, err)
 		if s := r.Status(); !s.Stopped || s.Error == "" {
 			t.Errorf("%+v", s)
 		}
@@ -293,7 +293,7 @@ func TestLostBeyondTheOutbox(t *testing.T) {
 		}
 		o.Crash()
 		p := sinks.NewPublisher(sinks.PublisherConfig{Sink: server.Sink(), Outbox: o})
-		wantError[*sinks.LostError](t, p.Open(t.Context()))
+		_ = wantError[*sinks.LostError](t, p.Open(t.Context()))
 		r = start(t, sinks.PublisherConfig{Sink: server.Sink(), Outbox: o, AcceptGap: true})
 		third := commit(o, r, 5, "a")
 		r.drain(t)
@@ -383,7 +383,7 @@ func TestAheadProbes(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * sinks.ProbeEvery)
-		wantError[*sinks.FencedError](t, <-r.ended)
+		_ = wantError[*sinks.FencedError](t, <-r.ended)
 	})
 }
 
@@ -535,6 +535,8 @@ func TestAwayAtTheStart(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 		cancel()
-		<-ended
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
 	})
 }

@@ -18,7 +18,7 @@ func BenchmarkPublish(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			defer k.Close()
+			defer func() { _ = k.Close() }()
 			if _, err := k.Open(b.Context()); err != nil {
 				b.Fatal(err)
 			}

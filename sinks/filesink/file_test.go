@@ -273,11 +273,18 @@ func TestStrangers(t *testing.T) {
 		word string
 	}{
 		"a line behind ours": {func(f *file) { f.add(f.path, "{\"who\":1}\n") }, "somebody else has written 10 bytes"},
-		"cut":                {func(f *file) { os.Truncate(f.path, 10) }, "holds 10 bytes"},
+		"cut": {func(f *file) {
+			if err := os.Truncate(f.path, 10); err != nil {
+				f.t.Fatal(err)
+			}
+		}, "holds 10 bytes"},
 		"edited in place": {func(f *file) {
-			b, _ := os.ReadFile(f.path)
+			b, err := os.ReadFile(f.path)
+			if err != nil {
+				f.t.Fatal(err)
+			}
 			b[len(b)-3] ^= 1
-			os.WriteFile(f.path, b, 0o666)
+			f.write(f.path, string(b))
 		}, "not there any more"},
 	} {
 		for _, restart := range []bool{false, true} {
@@ -322,7 +329,7 @@ func TestOwner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer k.Close()
+	defer func() { _ = k.Close() }()
 	if _, err := k.Open(t.Context()); !errors.Is(err, sinks.ErrStop) || !strings.Contains(err.Error(), `"job/out"`) {
 		t.Errorf("open: %v", err)
 	}
@@ -459,7 +466,7 @@ func TestInTheMiddleOfACall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer held.Close()
+	defer func() { _ = held.Close() }()
 	if err := syscall.Flock(int(held.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}

@@ -153,7 +153,7 @@ func (q *positionFile) create(p position) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name())
+	defer func() { _ = os.Remove(f.Name()) }() // its content has another name by then, or is of no use
 	_, err = f.Write(b)
 	err = errors.Join(err, f.Chmod(fileMode), f.Sync(), f.Close())
 	if err != nil {

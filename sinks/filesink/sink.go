@@ -3,7 +3,6 @@ package filesink
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -83,9 +82,7 @@ func New(c Config) (*Sink, error) {
 	if c.Failpoint == nil {
 		c.Failpoint = func(string) {}
 	}
-	var token [16]byte
-	_, _ = rand.Read(token[:]) // never fails
-	s := &Sink{c: c, token: hex.EncodeToString(token[:]), place: positionFile{path: c.Path + suffix}}
+	s := &Sink{c: c, token: rand.Text(), place: positionFile{path: c.Path + suffix}}
 	// The longest position that can be written must fit.
 	if _, err := appendSlot(nil, &position{
 		Magic: magic, Owner: c.Owner, Holder: holder(), Token: s.token, Chain: sinks.Chain{}.String(), Foot: foot(nil),

@@ -286,7 +286,7 @@ func (s *Sink) post(ctx context.Context, secret []byte, lineage uint64, messages
 		}
 		return 0, fmt.Errorf("post: %w", err)
 	}
-	defer res.Body.Close()
+	defer func() { _ = res.Body.Close() }()                      // what is left of it is not wanted
 	answer, _ := io.ReadAll(io.LimitReader(res.Body, answerMax)) // what there is of a reason
 	if res.StatusCode/100 == 2 {
 		return len(messages), nil

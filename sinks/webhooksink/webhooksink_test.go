@@ -259,7 +259,7 @@ func TestAnswers(t *testing.T) {
 					w.WriteHeader(c.code)
 				}
 				if c.code >= 400 {
-					fmt.Fprintf(w, "no\nlevel=ERROR forged")
+					_, _ = fmt.Fprintf(w, "no\nlevel=ERROR forged")
 				}
 			}
 			k := newSink(t, webhooksink.Config{URL: s.URL})
@@ -458,7 +458,7 @@ func TestDialledAddress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer k.Close()
+	defer func() { _ = k.Close() }()
 	if _, err := publish(t, k, all); err == nil || !strings.Contains(err.Error(), "loopback") || sinks.Permanent(err) {
 		t.Errorf("publish: %v", err)
 	}
@@ -469,7 +469,7 @@ func TestDialledAddress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer k.Close()
+	defer func() { _ = k.Close() }()
 	if n, err := publish(t, k, all); n != 1 || err != nil {
 		t.Errorf("allowed: %d, %v", n, err)
 	}
