@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 
@@ -49,10 +50,11 @@ func newGolden(s *Scenario) (*golden, error) {
 		}
 	}
 	cfg.Alert = func(a *cep.Alert) error {
-		l := laneOf(a.Rule, a.Key)
-		g.alerts[l] = append(g.alerts[l], string(alert.AppendJSON(nil, a)))
+		line := alert.AppendJSON(nil, a)
+		l, err := laneOf(line)
+		g.alerts[l] = append(g.alerts[l], string(line))
 		g.number++
-		return nil
+		return err
 	}
 	summary, err := engine.Replay(context.Background(), cfg)
 	if err != nil {
@@ -74,12 +76,11 @@ func newGolden(s *Scenario) (*golden, error) {
 	return g, nil
 }
 
-func laneOf(rule string, key []cep.Named) lane {
-	l := lane{rule: rule}
-	for _, n := range key {
-		l.key += n.Name + "=" + n.Value.String() + " "
-	}
-	return l
+// laneOf names the key as alerts write it.
+func laneOf(line []byte) (lane, error) {
+	var e envelope
+	err := json.Unmarshal(line, &e)
+	return lane{e.Rule, string(e.Key)}, err
 }
 
 func place(stream, partition string, offset int64) string {
