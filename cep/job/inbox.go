@@ -37,6 +37,7 @@ const (
 	noticeFound                       // a partition of stream was found
 	noticeListed                      // all partitions of stream that are there were found
 	noticeOver                        // no partition of stream can appear any more
+	noticeUnable                      // err keeps the job from going on
 	noticeTrouble                     // err keeps the source of stream from being read; nil: no longer
 	noticeCommitted                   // flight is durable
 	noticeFailed                      // err keeps flight from being durable, for now

@@ -78,7 +78,7 @@ func New(ctx context.Context, config Config) (*Job, error) {
 	}
 	j := &Job{config: config, inbox: newInbox(), quit: make(chan struct{}), done: make(chan struct{})}
 	j.abandoned, j.abandon = context.WithCancelCause(context.Background())
-	j.sequencer = &sequencer{config: &j.config, inbox: j.inbox, batchSize: &atomic.Int64{}, status: &j.status, begun: time.Now()}
+	j.sequencer = &sequencer{config: &j.config, inbox: j.inbox, batchSize: &atomic.Int64{}, status: &j.status, begun: time.Now(), disabled: map[string]bool{}}
 	if err := j.make(ctx); err != nil {
 		j.Close()
 		return nil, fmt.Errorf("start job %s: %w", config.Name, err)
@@ -201,11 +201,8 @@ func (j *Job) watch(reading context.Context, st *stream) error {
 	}
 	d := &discovery{stream: st, inbox: j.inbox, start: st.starter(reading)}
 	err := st.Source.Watch(reading, known, d)
-	switch {
-	case reading.Err() != nil:
+	if reading.Err() != nil {
 		return nil // the job ends; what the source says of that is no news
-	case err == nil:
-		err = d.err
 	}
 	if err != nil {
 		return fmt.Errorf("stream %s: %w", st.Name, err)

@@ -35,6 +35,7 @@ type post struct {
 	last        []position
 	waiting     []Limit // what waits for each sink, with what the epoch adds
 	outgoing    []checkpoint.Outgoing
+	body        []byte // scratch
 	tally       Tally
 }
 
@@ -80,13 +81,14 @@ func (p *post) alert(out *engine.Out) {
 		ID: out.Alert.ID, Kind: sinks.KindAlert, Rule: out.Alert.Rule, What: out.Alert.Kind.String(),
 		Severity: out.Alert.Severity, Key: out.Key, Time: out.Alert.Time,
 	}
-	m.Body = alert.AppendJSON(nil, out.Alert)
-	if len(m.Body) > bodyMax {
+	p.body = alert.AppendJSON(p.body[:0], out.Alert)
+	if len(p.body) > bodyMax {
 		short := *out.Alert
 		short.Steps = nil
-		m.Body = alert.AppendJSON(nil, &short)
+		p.body = alert.AppendJSON(nil, &short)
 		p.tally.Cut++
 	}
+	m.Body = p.body
 	sent := false
 	for i, o := range p.outlets {
 		if !o.takes(out) {
@@ -124,7 +126,7 @@ func (p *post) letter(l *letter) {
 	}
 }
 
-// add gives a message its place in the sequence of a sink.
+// add gives a message its place in the sequence of a sink. Its body is copied.
 func (p *post) add(i int, m sinks.Message) {
 	last := &p.last[i]
 	last.sequence++

@@ -15,16 +15,13 @@ type discovery struct {
 	start func(r source.Reader, listed bool) (int64, error)
 
 	listed bool
-	err    error // the first one of start
 }
 
 // Found implements [source.Discovery].
 func (d *discovery) Found(r source.Reader) {
 	offset, err := d.start(r, d.listed)
 	if err != nil {
-		if d.err == nil {
-			d.err = fmt.Errorf("partition %s of stream %s: %w", r.Name(), d.stream.Name, err)
-		}
+		d.inbox.put(notice{kind: noticeUnable, err: fmt.Errorf("partition %s of stream %s: %w", r.Name(), d.stream.Name, err)})
 		_ = r.Close() // the error above is the one to tell
 		return
 	}
@@ -78,8 +75,13 @@ func (s *sequencer) read(in *input, r source.Reader) {
 		// It has been read to the end of another reader: on from the last record, which is passed over.
 		in.from, in.past = in.last, in.last
 	}
-	in.reader, in.silence, in.end = r, s.now, nil // the goroutine of the reader before has ended
-	in.room, in.changed = make(chan struct{}, 1), func(in *input) { s.inbox.put(notice{kind: noticeChanged, input: in}) }
+	if in.changed == nil {
+		in.room, in.changed = make(chan struct{}, 1), func(in *input) { s.inbox.put(notice{kind: noticeChanged, input: in}) }
+	}
+	in.reader, in.silence = r, s.now
+	in.mu.Lock()
+	in.end = nil // of the reader before, whose goroutine is done
+	in.mu.Unlock()
 	s.core.Open(in.id)
 	s.resize()
 	s.spawn("reading "+r.Name(), func(context.Context) error {

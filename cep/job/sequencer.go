@@ -102,6 +102,8 @@ type sequencer struct {
 	full        []string // sinks that have no room, and want reading to pause for it
 	halt        string   // why nothing is read
 	nextLook    time.Time
+	nextReview  time.Time
+	disabled    map[string]bool // rules that have been named
 	tally       Tally
 }
 
@@ -222,6 +224,8 @@ func (s *sequencer) hear(n *notice) error {
 		s.list(n.stream)
 	case noticeOver:
 		s.close(n.stream)
+	case noticeUnable:
+		return n.err
 	case noticeTrouble:
 		s.setTrouble(n.stream, n.err)
 	case noticeFailed:
@@ -316,6 +320,9 @@ func (s *sequencer) mayTake(st *stream, clock cep.Time) bool {
 	}
 	watermark := clock.Add(-st.Lateness).Add(-1)
 	for _, other := range st.related {
+		if other.open == 0 && len(other.inputs) > 0 {
+			continue // it has ended, and nothing waits for it
+		}
 		if watermark > s.core.Watermark(other.Name) {
 			return false
 		}

@@ -37,6 +37,26 @@ func (s *sequencer) look() {
 		}
 	}
 	s.watch()
+	if !s.now.Before(s.nextReview) {
+		s.nextReview = s.now.Add(reviewEvery)
+		s.review()
+	}
+}
+
+// reviewEvery is how often rules are looked at: a summary waits until the shards have worked off what they were given.
+const reviewEvery = 10 * time.Second
+
+// review names rules that have been disabled.
+func (s *sequencer) review() {
+	if s.core.Err() != nil {
+		return
+	}
+	for _, r := range s.core.Summary().Rules {
+		if r.Disabled != "" && !s.disabled[r.ID] {
+			s.disabled[r.ID] = true
+			s.config.Logger.Error("a rule is disabled", "rule", r.ID, "reason", r.Disabled)
+		}
+	}
 }
 
 // findIdle takes out the partitions that have been silent for too long. One that is read again, or has something that waits

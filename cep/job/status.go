@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -179,7 +180,7 @@ func (s *sequencer) report() *Status {
 	}
 	if s.restored != nil {
 		for _, a := range s.restored.SetAside {
-			degraded("restore", "", "epoch "+a.Reason, s.begun)
+			degraded("restore", fmt.Sprintf("epoch %d", a.Epoch), a.Reason, s.begun)
 		}
 	}
 	if s.flight != nil {
@@ -235,6 +236,9 @@ func (s *sequencer) reportStream(st *stream, summary *engine.StreamSummary, degr
 			continue
 		case in.reader == nil:
 			r.Absent++
+			if st.listed && !in.idle {
+				degraded("partition", st.Name+" "+in.name(), "its source has not found it", in.silence)
+			}
 		}
 		if in.idle {
 			r.Idle++
