@@ -109,6 +109,7 @@ type Log struct {
 	number   uint64 // of the next record
 	name     uint32 // 0: none yet
 	bytes    int64  // of all segments on disk
+	waiting  int64  // bytes of what is being written, and of what gathers
 	arrived  int64  // of the newest event
 	ids      *ids
 	gather   *group // what the next writer writes; nil: nothing waits
@@ -269,9 +270,12 @@ func (l *Log) readSegment(f found, next *found) error {
 			limit = next.base
 		}
 	}
-	if f.bad != nil {
+	switch {
+	case f.bad != nil:
 		l.report.Gaps++
-	} else if f.head.number > l.number {
+	case len(l.segments) == 0:
+		l.number = f.head.number // what was before it has been trimmed
+	case f.head.number > l.number:
 		l.report.Lost += f.head.number - l.number
 		l.number = f.head.number
 	}
@@ -385,12 +389,12 @@ func (l *Log) append(ctx context.Context, k kind, events []Event) (Appended, err
 		if len(e.Data) > RecordMax || len(e.ID) > IDMax {
 			return Appended{}, fmt.Errorf("append event %d: %d bytes with an id of %d; the limits are %d and %d", i, len(e.Data), len(e.ID), RecordMax, IDMax)
 		}
-		size += frameSize + int64(len(e.ID)+len(e.Data))
+		size += e.size()
 	}
 	if size > l.config.Max/2 {
 		return Appended{}, fmt.Errorf("append %d events: %w: %d bytes at once, and the limit of the log is %d", len(events), source.ErrTooLarge, size, l.config.Max)
 	}
-	a, wait, err := l.enqueue(k, events, size)
+	a, wait, err := l.enqueue(k, events)
 	if err != nil {
 		return Appended{}, err
 	}
@@ -403,19 +407,11 @@ func (l *Log) append(ctx context.Context, k kind, events []Event) (Appended, err
 }
 
 // enqueue puts events into the group that gathers, and returns the groups that have to be durable.
-func (l *Log) enqueue(k kind, events []Event, size int64) (a Appended, wait []*group, err error) {
+func (l *Log) enqueue(k kind, events []Event) (a Appended, wait []*group, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	waiting := int64(0)
-	if l.gather != nil {
-		waiting = int64(len(l.gather.frames))
-	}
-	switch {
-	case l.ended || l.closed:
+	if l.ended || l.closed {
 		return a, nil, ErrEnded
-	case l.bytes+waiting+size > l.config.Max:
-		l.counts.Full += uint64(len(events))
-		return a, nil, fmt.Errorf("%w: %d of %d bytes", ErrFull, l.bytes+waiting, l.config.Max)
 	}
 	now := time.Now().UnixNano()
 	if now < l.arrived && l.arrived-now <= int64(backMax) {
@@ -423,6 +419,10 @@ func (l *Log) enqueue(k kind, events []Event, size int64) (a Appended, wait []*g
 	}
 	l.arrived = now
 	l.ids.expire(now)
+	if !l.hasRoom(events) {
+		l.counts.Full += uint64(len(events))
+		return a, nil, fmt.Errorf("%w: %d of %d bytes", ErrFull, l.bytes+l.waiting, l.config.Max)
+	}
 	for _, e := range events {
 		if e.ID != "" {
 			h := hashOf(e.ID)
@@ -440,6 +440,7 @@ func (l *Log) enqueue(k kind, events []Event, size int64) (a Appended, wait []*g
 		g := l.gathering()
 		g.frames = appendFrame(g.frames, now, k, e.ID, e.Data)
 		g.events++
+		l.waiting += e.size()
 		a.Accepted++
 	}
 	if a.Accepted > 0 && !slices.Contains(wait, l.gather) {
@@ -447,6 +448,24 @@ func (l *Log) enqueue(k kind, events []Event, size int64) (a Appended, wait []*g
 	}
 	l.counts.Duplicates += uint64(a.Duplicates)
 	return a, wait, nil
+}
+
+// size is what the event takes in a segment.
+func (e *Event) size() int64 { return frameSize + int64(len(e.ID)+len(e.Data)) }
+
+// hasRoom reports whether the log may take the events that it does not have.
+func (l *Log) hasRoom(events []Event) bool {
+	// A segment that has to be begun takes its header too.
+	size := int64(headerSize)
+	known := 0
+	for _, e := range events {
+		if _, ok := l.ids.known[hashOf(e.ID)]; ok && e.ID != "" {
+			known++
+			continue
+		}
+		size += e.size()
+	}
+	return known == len(events) || l.bytes+l.waiting+size <= l.config.Max
 }
 
 // gathering returns the group that the next writer writes.
@@ -489,6 +508,7 @@ func (l *Log) writeGroup(g *group) {
 	l.mu.Unlock()
 	err := l.write(g, number)
 	l.mu.Lock()
+	l.waiting -= int64(len(g.frames))
 	if err == nil {
 		s := l.last()
 		s.end += int64(len(g.frames))
