@@ -18,7 +18,7 @@ import (
 	"github.com/cepd/cepd/sinks/sinktest"
 )
 
-// histories is the number of random histories in a run of the tests; each takes about 1 ms.
+// histories is the number of random histories in a run of the tests; each takes 1 to 3 ms.
 const histories = 300
 
 // TestHistories: whatever happens to the publisher, to the connection and to the destination, the messages at the destination
@@ -71,6 +71,8 @@ type player struct {
 	replicated bool
 	quiet      bool // no more faults
 	zombies    []zombie
+	older      bool // an older epoch was restored
+	evicted    bool // the destination lost its position
 	strange    bool // a zombie with other messages was let in: a failover had forgotten who owns the destination
 }
 
@@ -79,6 +81,8 @@ type zombie struct {
 	sink  sinks.Sink
 	batch sinks.Batch
 	salt  string
+	// fenced says that a successor has opened the destination.
+	fenced bool
 }
 
 // fallAsleep leaves a process that owns the destination and is about to send: what its successor will send too, or, under other
@@ -104,10 +108,14 @@ func (h *player) fallAsleep() {
 	}
 }
 
-// wake lets zombies send what they had under way.
-func (h *player) wake() {
-	for _, z := range h.zombies {
-		if h.random.IntN(3) > 0 {
+// wake lets zombies send what they had under way. One that has something else to say is the owner until its successor has opened
+// the destination, and what it sends before is no fault.
+func (h *player) wake(r *running) {
+	opened := r.Status().Opened > 0
+	for i := range h.zombies {
+		z := &h.zombies[i]
+		z.fenced = z.fenced || opened
+		if h.random.IntN(3) > 0 || z.salt == "z" && !z.fenced {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(h.t.Context(), time.Minute)
@@ -169,14 +177,33 @@ func (h *player) process(o *sinktest.Outbox) *running {
 	return r
 }
 
+// find commits n messages: what was known before an older epoch was restored is found again first.
+func (h *player) find(r *running, n int) {
+	for _, m := range commit(h.o, r, n, "a") {
+		if m.Sequence > uint64(len(h.want)) {
+			h.want = append(h.want, string(m.Body))
+		}
+	}
+}
+
 func (h *player) play() string {
 	r := h.process(h.o)
 	for range 3 + h.random.IntN(20) {
-		switch h.random.IntN(9) {
+		switch h.random.IntN(10) {
 		case 0, 1, 2:
-			for _, m := range commit(h.o, r, 1+h.random.IntN(12), "a") {
-				h.want = append(h.want, string(m.Body))
+			h.find(r, 1+h.random.IntN(12))
+		case 9: // an older epoch is restored, and what it lacks is found again
+			if h.evicted {
+				break // without the position nobody can say whether what is above is ours: one fault too many
 			}
+			h.older = true
+			h.end(r)
+			h.o.Crash()
+			held := h.o.Range()
+			sent := held.First.Sequence + uint64(h.random.Int64N(int64(held.Sent.Sequence-held.First.Sequence)+1))
+			last := sent + uint64(h.random.Int64N(int64(held.Last.Sequence-sent)+1))
+			h.o = h.o.Restored(sent, last)
+			r = h.process(h.o)
 		case 3:
 			h.server.Replicate()
 		case 4: // killed
@@ -200,11 +227,15 @@ func (h *player) play() string {
 			if slices.ContainsFunc(h.zombies, func(z zombie) bool { return z.salt == "z" }) {
 				break // who wrote the last message cannot be told without the position: one fault too many
 			}
+			if h.older {
+				break // likewise
+			}
+			h.evicted = true
 			h.server.ForgetPosition()
 			h.server.Replicate() // a fence that is forgotten and comes back is one fault too many: it looks like a successor
 		}
 		h.sleep(3000)
-		h.wake()
+		h.wake(r)
 		select {
 		case err := <-r.ended:
 			if !errors.Is(err, errCrash) {
@@ -215,6 +246,7 @@ func (h *player) play() string {
 		default:
 		}
 	}
+	h.find(r, len(h.want)-int(h.o.Range().Last.Sequence))
 	h.quiet = true
 	for probes := 0; probes < 2; { // the first Drained may not know yet what happened while it was idle
 		ctx, cancel := context.WithTimeout(h.t.Context(), time.Hour)

@@ -36,7 +36,8 @@ func (p *Publisher) place(ctx context.Context, at Progress) error {
 		if r.Begun.Sequence < r.First.Sequence {
 			return &LostError{At: r.Begun, First: r.First}
 		}
-		return p.begin(ctx, ours, r.Begun.Sequence)
+		// What was sent lies below where it began only where an epoch was restored that is older still.
+		return p.begin(ctx, ours, min(r.Begun.Sequence, r.Sent.Sequence))
 	case at.Sequence > r.Last.Sequence:
 		if at.lost() {
 			return p.diverged(ctx, at, r, "its position is lost, and the last message that it has is above ours")

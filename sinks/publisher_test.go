@@ -444,6 +444,89 @@ func crashAt(t *testing.T, c sinks.PublisherConfig, point string) {
 	t.Logf("run: %v", err)
 }
 
+// TestSavepointOfOthers: below what both have seen the chains must be equal, or it is the wrong destination.
+func TestSavepointOfOthers(t *testing.T) {
+	for _, accept := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			server := memsink.NewServer(memsink.Options{})
+			theirs := &sinktest.Outbox{}
+			r := start(t, sinks.PublisherConfig{Sink: server.Sink(), Outbox: theirs})
+			others := commit(theirs, r, 3, "z")
+			r.drain(t)
+			r.stop(t)
+
+			elsewhere := memsink.NewServer(memsink.Options{})
+			o := &sinktest.Outbox{}
+			r = start(t, sinks.PublisherConfig{Sink: elsewhere.Sink(), Outbox: o})
+			all := commit(o, r, 6, "a")
+			r.drain(t)
+			r.stop(t)
+			r = start(t, sinks.PublisherConfig{Sink: server.Sink(), Outbox: o.Restored(5, 6), NewLineage: true, AcceptRepeat: accept})
+			if !accept {
+				e := wantError[*sinks.DivergedError](t, <-r.ended)
+				if e.At.Sequence != 3 || !strings.Contains(e.Error(), "right destination") {
+					t.Error(e)
+				}
+				wantBodies(t, server, others)
+				return
+			}
+			r.drain(t)
+			r.stop(t)
+			wantBodies(t, server, others, all[3:])
+		})
+	}
+}
+
+// TestOlderThanItsLineage: a lineage was begun here and not there, and then an epoch is restored from before it.
+func TestOlderThanItsLineage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := memsink.NewServer(memsink.Options{})
+		o := &sinktest.Outbox{}
+		r := start(t, sinks.PublisherConfig{Sink: server.Sink(), Outbox: o})
+		all := commit(o, r, 10, "a")
+		r.drain(t)
+		r.stop(t)
+		saved := o.Restored(8, 9)
+		crashAt(t, sinks.PublisherConfig{Sink: server.Sink(), Outbox: saved, NewLineage: true}, "publisher.begun")
+		older := saved.Restored(4, 5)
+		r = start(t, sinks.PublisherConfig{Sink: server.Sink(), Outbox: older})
+		fresh := commit(older, r, 2, "b")
+		r.drain(t)
+		r.stop(t)
+		wantBodies(t, server, all, all[4:5], fresh)
+	})
+}
+
+// TestDestinationThatLies: what never stands where it said it stands is asked slower and slower.
+func TestDestinationThatLies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &sinktest.Outbox{}
+		commit(o, nil, 10, "a")
+		l := &liar{}
+		r := start(t, sinks.PublisherConfig{Sink: l, Outbox: o})
+		time.Sleep(time.Hour)
+		if s := r.Status(); l.calls > 2000 || s.Error == "" || s.Published.Sequence != 0 {
+			t.Errorf("%d calls, %+v", l.calls, s)
+		}
+		r.stop(t)
+	})
+}
+
+// liar is a destination that says it stands at the beginning and takes nothing from there.
+type liar struct{ calls int }
+
+func (l *liar) Open(context.Context) (sinks.Progress, error) { return sinks.Progress{Lineage: 1}, nil }
+func (l *liar) Begin(context.Context, sinks.Progress) error  { return nil }
+func (l *liar) Close() error                                 { return nil }
+
+func (l *liar) Publish(_ context.Context, b sinks.Batch) (sinks.Ack, error) {
+	l.calls++
+	if len(b.Messages) == 0 {
+		return sinks.Ack{Published: b.Base}, nil
+	}
+	return sinks.Ack{}, &sinks.StandsError{At: sinks.Progress{Lineage: 1}}
+}
+
 // TestLineageLost: a failover loses the beginning of a lineage, and more or less of what stood before.
 func TestLineageLost(t *testing.T) {
 	for _, replicated := range []int{3, 10} { // messages of the first lineage that the failover leaves
