@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 
 	"github.com/spf13/cobra"
 
+	"github.com/cepd/cepd/cep/source"
 	"github.com/cepd/cepd/cmd/cepd/config"
 	"github.com/cepd/cepd/patterns"
 	"github.com/cepd/cepd/rules"
@@ -47,10 +49,40 @@ func (f *jobFlags) load() (*config.Config, *rules.Set, patterns.Diagnostics, err
 	if set != nil {
 		diagnostics = append(diagnostics, cfg.CheckRules(set.Rules, set.Sources)...)
 	}
+	diagnostics = append(diagnostics, refusals(cfg)...)
 	if len(diagnostics.Errors()) > 0 {
 		return nil, nil, diagnostics, nil
 	}
 	return cfg, set, diagnostics, nil
+}
+
+// refusals makes the sources of files and the sinks, which open nothing before they are used, and reports what they say about
+// their settings.
+func refusals(c *config.Config) patterns.Diagnostics {
+	var list patterns.Diagnostics
+	names := make([]string, len(c.Streams))
+	for i, s := range c.Streams {
+		names[i] = s.Name
+	}
+	partitions := source.NewPartitions(names...)
+	for _, s := range c.Streams {
+		if s.File == nil {
+			continue
+		}
+		if from, err := newFollower(c, s, partitions, false); err != nil {
+			list = append(list, c.Refused("streams."+s.Name+".source.file", err))
+		} else {
+			_ = from.Close() // it was never read from
+		}
+	}
+	for _, s := range c.Sinks {
+		if to, err := newSink(c.Job, s, io.Discard, slog.New(slog.DiscardHandler), nil); err != nil {
+			list = append(list, c.Refused("sinks."+s.Name+"."+s.Kind(), err))
+		} else {
+			_ = to.Close() // it was never opened
+		}
+	}
+	return list
 }
 
 // commenting writes lines as comments of YAML.

@@ -15,7 +15,8 @@ const (
 	exitOK          = 0
 	exitFailed      = 1   // the work was tried and failed: a test, an unreadable stream
 	exitUsage       = 2   // the command line is wrong, or names what is not there
-	exitRules       = 3   // the rules have mistakes
+	exitRules       = 3   // the rules or the configuration have mistakes
+	exitDecision    = 4   // a job would not start, or stopped, until a person decides: starting it again changes nothing
 	exitInterrupted = 130 // SIGINT or SIGTERM; what was found before was written
 )
 

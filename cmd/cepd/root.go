@@ -19,13 +19,17 @@ func newRoot() *cobra.Command {
 five failed logins and then a success, an order that is not paid within half an hour, a sensor that falls silent.
 
 Results go to standard output, everything else to standard error.
-Exit codes: 0 ok, 1 failed, 2 wrong command line, 3 mistakes in rules, 130 interrupted.`,
+Exit codes: 0 ok, 1 failed, 2 wrong command line, 3 mistakes in rules or configuration, 4 a person has to decide,
+130 interrupted.`,
 		Example: `  # See it work, with nothing else at hand
   cepd demo
 
   # Check rules, run their tests, try them on a recording
   cepd check rules/ && cepd test rules/
-  cepd replay --rules rules/ --stream auth=auth.jsonl.gz --time '@timestamp'`,
+  cepd replay --rules rules/ --stream auth=auth.jsonl.gz --time '@timestamp'
+
+  # Run a job: cepd.yaml says where events come from and alerts go
+  cepd check -c cepd.yaml && cepd run -c cepd.yaml`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -33,7 +37,7 @@ Exit codes: 0 ok, 1 failed, 2 wrong command line, 3 mistakes in rules, 130 inter
 			DisableDefaultCmd: true, // its help has no examples; completion.go has one that does
 		},
 	}
-	root.AddCommand(newCheck(), newCompletion(), newDemo(), newReplay(), newTest(), newVersion())
+	root.AddCommand(newCheck(), newCheckpoint(), newCompletion(), newDemo(), newReplay(), newRun(), newTest(), newVersion())
 	root.SetHelpCommand(newHelp(root))
 	root.SetFlagErrorFunc(flagError)
 	return root

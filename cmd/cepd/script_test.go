@@ -28,7 +28,10 @@ func TestScripts(t *testing.T) {
 			env.Setenv("EXAMPLES", examples)
 			return nil
 		},
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"grow": grow, "compress": compress},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"grow": grow, "compress": compress, "until": until, "matches": matches, "append": appendTo, "request": request,
+			"checkpoints": checkpoints,
+		},
 		UpdateScripts:       os.Getenv("CEPD_UPDATE") != "",
 		RequireExplicitExec: true,
 	})
@@ -42,7 +45,7 @@ func TestHelpHasTwoExamples(t *testing.T) {
 			if n := strings.Count(cmd.Example, "  # "); n < 2 {
 				t.Errorf("%d examples", n)
 			}
-			if !strings.Contains(cmd.Example, "cepd "+strings.TrimPrefix(cmd.Name(), "cepd")) {
+			if !strings.Contains(cmd.Example, cmd.CommandPath()+" ") {
 				t.Error("no example runs the command")
 			}
 			if cmd.Short == "" || strings.HasSuffix(cmd.Short, ".") {

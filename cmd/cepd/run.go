@@ -1,0 +1,249 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cepd/cepd/cep"
+	"github.com/cepd/cepd/cep/engine"
+	"github.com/cepd/cepd/cep/job"
+	"github.com/cepd/cepd/cmd/cepd/config"
+	"github.com/cepd/cepd/patterns"
+	"github.com/cepd/cepd/rules"
+	"github.com/cepd/cepd/sinks"
+	"github.com/cepd/cepd/sinks/redissink"
+)
+
+const (
+	// drainTimeout is how long an end in good order may take: container runtimes kill 30 seconds after SIGTERM, and some
+	// seconds are left for closing and for their clocks.
+	drainTimeout = 24 * time.Second
+	// lastRequests is how long requests that are being answered may take of it.
+	lastRequests = 3 * time.Second
+)
+
+// runFlags are the flags of `cepd run`.
+type runFlags struct {
+	jobFlags
+	once, acceptGap, acceptRepeat bool
+	advance                       string
+	moved                         cep.Duration // what advance says
+}
+
+// newRun returns `cepd run`.
+func newRun() *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run [-c FILE] [flags]",
+		Short: "Run rules over live events, and send each alert once",
+		Long: `Run the job that a configuration describes: read its sources, run its rules, and publish alerts to its sinks. State is
+kept on disk in epochs, so that a process may end at any moment, in good order or not, and the next one goes on where
+the last epoch ended: no alert is lost, and where a sink can know how far it is none comes twice.
+
+SIGTERM or SIGINT ends it in good order within 25 seconds: no more is read, a last epoch is written, what waits is
+published. A second signal ends it at once, which loses nothing either.
+
+--accept-gap and --accept-repeat are decisions of a person, for one start: see docs/operations.md.`,
+		Example: `  # A job as cepd.yaml describes it
+  cepd run
+
+  # Another file and another place for the state; run until files and standard input end
+  cepd run -c /etc/cepd/fraud.yaml --set checkpoint.path=/var/lib/cepd --once --advance end`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("what is %q? The configuration is named by -c FILE", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			return runJob(cmd, f)
+		},
+	}
+	f.add(cmd, configFile)
+	flags := cmd.Flags()
+	flags.BoolVar(&f.once, "once", false, "read what is there, and end where it ends")
+	flags.StringVar(&f.advance, "advance", "0s", "`DURATION|end`: with --once, move time on after the last event")
+	flags.BoolVar(&f.acceptGap, "accept-gap", false, "start although events or alerts may be missing: the state, a source or a destination has lost some")
+	flags.BoolVar(&f.acceptRepeat, "accept-repeat", false, "start although a destination holds alerts that this job would not send: alerts may come again")
+	return cmd
+}
+
+// check reads the flags that need nothing else.
+func (f *runFlags) check() error {
+	var err error
+	if f.advance == "end" {
+		f.moved = engine.ToEnd
+	} else if f.moved, err = patterns.ParseDuration(f.advance); err != nil {
+		return usagef("--advance %s: %w; or \"end\"", f.advance, err)
+	}
+	if f.moved != 0 && !f.once {
+		return usagef("--advance moves time on where the inputs end: they end with --once only")
+	}
+	return nil
+}
+
+// runJob runs `cepd run`.
+func runJob(cmd *cobra.Command, f runFlags) error {
+	stderr := cmd.ErrOrStderr()
+	c, set, diagnostics, err := f.load()
+	if err != nil {
+		return err
+	}
+	if c == nil {
+		if err := showDiagnostics(stderr, diagnostics); err != nil {
+			return err
+		}
+		return silent(exitRules)
+	}
+	if n := len(diagnostics); n > 0 {
+		newPrinter(stderr).printf("cepd: %s; cepd check -c %s shows what is meant\n", countDiagnostics(diagnostics), f.file)
+	}
+	if err := runnable(c, set, f); err != nil {
+		return err
+	}
+	log := newLogger(stderr, c.Log)
+	redissink.RouteClientLog(log)
+	return classified(serve(cmd.Context(), c, set, f, cmd.InOrStdin(), cmd.OutOrStdout(), log))
+}
+
+// runnable reports what the flags and the configuration cannot mean together.
+func runnable(c *config.Config, set *rules.Set, f runFlags) error {
+	if !slices.ContainsFunc(set.Rules, func(r *patterns.Rule) bool { return r.Enabled }) {
+		return usagef("there is no rule to run: all of %s are disabled", plural(len(set.Rules), "rule"))
+	}
+	for _, s := range c.Streams {
+		if f.once && s.HTTP != nil {
+			return usagef("--once: the stream %s is posted, and that never ends", s.Name)
+		}
+	}
+	return nil
+}
+
+// serve runs a job until it ends by itself or stop ends.
+func serve(stop context.Context, c *config.Config, set *rules.Set, f runFlags, stdin io.Reader, stdout io.Writer, log *slog.Logger) error {
+	log.Info("starting", "job", c.Job, "config", f.file, "version", version, "pid", os.Getpid())
+	// A signal while all is opened gives the start up; from then on it asks for an end in good order, and the job itself goes
+	// on meanwhile.
+	var l *listener
+	if c.HTTP.Listen != "off" {
+		var err error
+		if l, err = listen(stop, c.HTTP.Listen); err != nil {
+			return err
+		}
+		defer l.close(stop)
+	}
+	a, err := assemble(stop, c, set, f, stdin, stdout, log)
+	if err != nil {
+		return err
+	}
+	defer a.close(log)
+	j, err := job.New(stop, a.job)
+	if err != nil {
+		return err
+	}
+	if l != nil {
+		l.serve(a.push, func() any { return j.Status() }, func() []string { return degraded(j.Status()) }, log)
+		log.Info("listening", "address", l.net.Addr().String())
+	}
+	logStart(log, c, set, j.Status())
+	running, abandon := context.WithCancel(context.WithoutCancel(stop))
+	defer abandon()
+	ended := make(chan error, 1)
+	go func() { ended <- j.Run(running) }()
+	select {
+	case err = <-ended:
+	case <-stop.Done():
+		err = drain(running, j, l, ended, log)
+	}
+	if err != nil {
+		return err
+	}
+	last := j.Status()
+	log.Info("stopped", "epoch", last.Epoch.Committed, "alerts", last.Alerts.Alerts)
+	return nil
+}
+
+// drain ends a job in good order: no more requests, no more reading, the last epoch, what waits is published. What cannot be
+// published in time is kept, and the next start publishes it.
+func drain(ctx context.Context, j *job.Job, l *listener, ended <-chan error, log *slog.Logger) error {
+	log.Info("stopping: nothing more is read; a second signal ends the process at once")
+	end, cancel := context.WithTimeout(ctx, drainTimeout)
+	defer cancel()
+	requests, cancelRequests := context.WithTimeout(end, lastRequests)
+	defer cancelRequests()
+	l.close(requests)
+	drained := j.Drain(end)
+	err := <-ended
+	unsent, isUnsent := errors.AsType[*job.UnsentError](drained)
+	switch {
+	case isUnsent:
+		log.Warn("not all could be published in time; it is kept, and the next start publishes it", "sinks", strings.Join(unsent.Sinks, ", "))
+		return nil
+	case errors.Is(drained, job.ErrAbandoned):
+		return fmt.Errorf("the last epoch was not written within %s: %w; nothing is lost, the next start reads again from epoch %d",
+			drainTimeout, drained, j.Status().Epoch.Committed)
+	}
+	return err
+}
+
+// logStart says what runs.
+func logStart(log *slog.Logger, c *config.Config, set *rules.Set, s job.Status) {
+	var streams, outputs []string
+	for _, st := range c.Streams {
+		streams = append(streams, st.Name+" ("+st.Kind()+")")
+	}
+	for _, o := range c.Sinks {
+		outputs = append(outputs, fmt.Sprintf("%s (%s, %s)", o.Name, o.Kind(), o.Guarantee))
+	}
+	enabled := 0
+	for _, r := range set.Rules {
+		if r.Enabled {
+			enabled++
+		}
+	}
+	attrs := []any{"job", c.Job, "rules", enabled, "streams", strings.Join(streams, ", "), "sinks", strings.Join(outputs, ", ")}
+	if r := s.Restored; r != nil {
+		attrs = append(attrs, "from_epoch", r.Epoch, "of", r.Created)
+	} else {
+		attrs = append(attrs, "from", "the beginning: there is no epoch yet")
+	}
+	log.Info("running", attrs...)
+}
+
+// degraded names what is not as it should be.
+func degraded(s job.Status) []string {
+	var list []string
+	for _, d := range s.Degraded {
+		text := d.What
+		if d.Name != "" {
+			text += " " + d.Name
+		}
+		list = append(list, text+": "+d.Reason)
+	}
+	return list
+}
+
+// classified gives an error of a job its exit code.
+func classified(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.Canceled):
+		return &codedError{exitInterrupted, errors.New("interrupted before the job had started; nothing has changed")}
+	case errors.Is(err, job.ErrRefused) || sinks.Permanent(err):
+		return &codedError{exitDecision, err}
+	}
+	return failed(err)
+}
