@@ -80,7 +80,9 @@ type Core struct {
 	shards   []*shard
 	back     *back
 	lines    *lines // nil: all run in the caller's goroutine
-	unsaved  []checkpoint.Record
+	// durable says that there have been barriers. unsaved are records that the next one has to bring besides.
+	durable bool
+	unsaved []checkpoint.Record
 }
 
 // New returns a Core that runs the enabled rules of the set. A rule that reads a stream which is not in the list is not

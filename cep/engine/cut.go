@@ -56,6 +56,7 @@ func (c *Core) Barrier(e cep.Epoch, done func(*Cut)) error {
 	if !c.options.PerClock {
 		return fmt.Errorf("barrier of epoch %d: alerts that wait for other clocks belong to no epoch", e)
 	}
+	c.durable = true
 	c.Release()
 	standing, err := c.stand()
 	if err != nil {
@@ -103,13 +104,23 @@ func (c *Core) numberPartitions() *numbering {
 	return c.numbering
 }
 
+// complete makes partitions be found by number and name.
+func (n *numbering) complete() *numbering {
+	n.places, n.names = make(map[uint64]*cep.Partition, len(n.numbers)), map[partitionName]*cep.Partition{}
+	for id, number := range n.numbers {
+		n.places[number] = id
+		n.names[partitionName{id.Stream, id.Name}] = id
+	}
+	return n
+}
+
 // Number is that of a partition, 0 for an alert.
 func (n *numbering) Number(p *cep.Partition) uint64 { return n.numbers[p] }
 
 // ByNumber is the partition with a number.
 func (n *numbering) ByNumber(number uint64) *cep.Partition { return n.places[number] }
 
-// ByName is the partition that an alert is.
+// ByName is the one partition of a stream and name: that of an alert, if it is not among those read.
 func (n *numbering) ByName(stream, name string) *cep.Partition {
 	k := partitionName{stream, name}
 	if n.names[k] == nil {
@@ -121,7 +132,8 @@ func (n *numbering) ByName(stream, name string) *cep.Partition {
 // shardPart is a shard's part of a cut.
 type shardPart struct {
 	records []checkpoint.Record
-	// globals are those of the machines that did anything, by version; seq is the highest number of an event.
+	// globals are those of the machines that did anything, by version, empty for those that are gone; seq is the highest number
+	// of an event.
 	globals map[*version][]byte
 	seq     uint64
 }
@@ -159,6 +171,7 @@ func (p *part) save(w *shardPart, n *numbering, block *arena) {
 		p.counters = *p.machine.Counters()
 		p.counters.Taken = slices.Clone(p.counters.Taken)
 		p.stopped, p.gone, p.machine = true, true, nil
+		w.globals[v] = []byte{}
 		return
 	}
 	if !p.touched {
@@ -182,7 +195,7 @@ func (b *back) answer(ask *barrier) {
 		return
 	}
 	s := ask.standing
-	cut := &Cut{Epoch: ask.epoch, Sources: s.sources(), Records: ask.unsaved}
+	cut := &Cut{Epoch: ask.epoch, Sources: s.sources()}
 	parts := append(slices.Clone(b.parts), b.shard.save(ask))
 	for _, p := range parts {
 		cut.Records = append(cut.Records, p.records...)
@@ -207,6 +220,7 @@ func (b *back) answer(ask *barrier) {
 		}
 	}
 	b.savePending(cut, ask.numbering, block)
+	cut.addOlder(ask.unsaved)
 	slices.SortStableFunc(b.alerts, func(x, y outgoing) int { return x.order.compare(&y.order) })
 	for _, o := range b.alerts {
 		cut.Alerts = append(cut.Alerts, Out{Alert: o.alert, Key: o.order.key, Rule: o.from.rule})
@@ -273,7 +287,10 @@ func (x *issuer) merge(parts []*shardPart) bool {
 	if !changed {
 		return false
 	}
-	known := slices.DeleteFunc(slices.Clone(x.globals), func(g []byte) bool { return g == nil })
+	known := slices.DeleteFunc(slices.Clone(x.globals), func(g []byte) bool { return len(g) == 0 })
+	if len(known) == 0 {
+		return false // the version is over as soon as the back hears of it
+	}
 	merged, err := nfa.MergeGlobals(known...)
 	if err != nil {
 		panic(fmt.Sprintf("rule %s: %v", x.version.rule.ID, err)) // they are of one program
@@ -318,6 +335,23 @@ func (b *back) savePending(cut *Cut, n *numbering, block *arena) {
 		}
 		return p.readers == 0
 	})
+}
+
+// addOlder adds records from before, in their order, as far as nothing newer is there.
+func (c *Cut) addOlder(list []checkpoint.Record) {
+	if len(list) == 0 {
+		return
+	}
+	newer := make(map[string]bool, len(c.Records))
+	for _, r := range c.Records {
+		newer[string(r.Key)] = true // the slot follows from the key
+	}
+	for _, r := range slices.Backward(list) {
+		if !newer[string(r.Key)] {
+			newer[string(r.Key)] = true
+			c.Records = append(c.Records, r)
+		}
+	}
 }
 
 // Waiting is the number of alerts that wait for the next barrier. It may be called from any goroutine.

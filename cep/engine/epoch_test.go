@@ -1,12 +1,10 @@
 package engine_test
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"runtime"
 	"slices"
-	"strings"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -16,6 +14,7 @@ import (
 	"github.com/cepd/cepd/cep/engine"
 	"github.com/cepd/cepd/cep/source"
 	"github.com/cepd/cepd/checkpoint"
+	"github.com/cepd/cepd/patterns"
 	"github.com/cepd/cepd/rules"
 )
 
@@ -92,6 +91,8 @@ type life struct {
 	rejects, fresh []string
 	epoch          cep.Epoch
 	removed        int // records
+	crashed        int
+	changes        map[string][]engine.Change // by what brought them
 }
 
 func newLife(t fataler, set *rules.Set, o engine.Options, streams ...engine.Stream) *life {
@@ -168,6 +169,24 @@ func (l *life) crash(o engine.Options, read [3]int) {
 	}
 }
 
+// swap brings another set.
+func (l *life) swap(set *rules.Set, o engine.Options) {
+	state, err := l.Leave()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	var changes []engine.Change
+	if l.Core, changes, err = engine.Resume(set, l.streams, l.options(o), state); err != nil {
+		l.t.Fatal(err)
+	}
+	l.set = set
+	if l.changes == nil {
+		l.changes = map[string][]engine.Change{}
+	}
+	l.changes[fmt.Sprint(l.read, set.Sources)] = changes
+	l.reread()
+}
+
 func (l *life) reread() {
 	for i, p := range partitions() {
 		from := l.From(p)
@@ -211,95 +230,168 @@ func drawLayout(t *rapid.T) layout {
 	}, rapid.IntRange(1, 4).Draw(t, "procs")}
 }
 
+// history is what happens to a job: events in the order in which they are read, and facts that come between them.
+type history struct {
+	all     [][]input
+	arrival []int // the partition of each event
+	streams []engine.Stream
+	// arrived says that it is known when events came in.
+	arrived              bool
+	idle, idleAt, tickAt int
+	// edits bring another set before an event.
+	edits map[int]uint64
+}
+
+func drawHistory(t *rapid.T) *history {
+	h := &history{all: drawPartitions(t), streams: slices.Clone(metamorphicStreams), edits: map[int]uint64{}}
+	h.streams[0].MaxAhead = rapid.SampledFrom([]cep.Duration{0, 5}).Draw(t, "max ahead")
+	h.arrived = rapid.Bool().Draw(t, "arrivals are known")
+	for i, list := range h.all {
+		for range list {
+			h.arrival = append(h.arrival, i)
+		}
+	}
+	h.arrival = rapid.Permutation(h.arrival).Draw(t, "arrival")
+	h.idle, h.idleAt = rapid.IntRange(0, 2).Draw(t, "idle"), rapid.IntRange(0, 60).Draw(t, "idle at")
+	h.tickAt = rapid.IntRange(0, 60).Draw(t, "tick at")
+	return h
+}
+
+// setAt is the set that runs before an event, and whether it takes over there.
+func (h *history) setAt(n int) (set *rules.Set, edited bool) {
+	at := -1
+	for e := range h.edits {
+		if e <= n {
+			at = max(at, e)
+		}
+	}
+	if at < 0 {
+		return layeredRules(), false
+	}
+	set = editedSet(h.edits[at])
+	set.Sources = []patterns.Source{{Name: fmt.Sprint(h.edits[at])}}
+	return set, at == n
+}
+
+// play lives through a history with barriers before some events, and crashes before some others.
+func (h *history) play(t fataler, o layout, barriers []int, crashes map[int]layout) *life {
+	parts()
+	runtime.GOMAXPROCS(o.procs)
+	set, _ := h.setAt(-1)
+	l := newLife(t, set, o.Options, h.streams...)
+	for _, p := range partitions() {
+		l.Open(p)
+	}
+	rest, saved, at, swapped := slices.Clone(h.all), slices.Clone(h.all), -1, -1
+	var read [3]int
+	done := map[int]bool{}
+	for n := 0; n <= len(h.arrival); n++ {
+		if set, ok := h.setAt(n); ok && swapped < n {
+			l.swap(set, o.Options)
+			swapped = n
+		}
+		if slices.Contains(barriers, n) && at < n {
+			l.barrier()
+			saved, at = slices.Clone(rest), n
+			for i, list := range l.read {
+				read[i] = len(list)
+			}
+		}
+		if next, ok := crashes[n]; ok && !done[n] && at >= 0 {
+			done[n] = true
+			l.crashed++
+			o = next
+			runtime.GOMAXPROCS(o.procs)
+			l.set, _ = h.setAt(at)
+			l.crash(o.Options, read)
+			rest, n, swapped = slices.Clone(saved), at-1, at
+			continue
+		}
+		if n == len(h.arrival) {
+			break
+		}
+		i := h.arrival[n]
+		in := rest[i][0]
+		rest[i] = rest[i][1:]
+		if h.arrived {
+			l.Arrive(in.time.Add(cep.Duration(6*(n%2) - 8))) // some lie too far above
+		}
+		l.take(i, in)
+		if n == h.idleAt {
+			l.Idle(partitions()[h.idle])
+		}
+		if n == h.tickAt {
+			l.Tick("web", 3)
+		}
+	}
+	l.Finish(3)
+	l.barrier()
+	l.Close()
+	return l
+}
+
 // Barriers and crashes at any moments, with any number of shards before and after, change neither the alerts of a rule and
 // key, nor those of a clock, nor what is counted or refused.
 func TestCrashesChangeNothing(t *testing.T) {
 	crashes, alerts, rejects, removed := 0, 0, 0, 0
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	rapid.Check(t, func(t *rapid.T) {
-		parts()
-		all := drawPartitions(t)
-		streams := slices.Clone(metamorphicStreams)
-		streams[0].MaxAhead = rapid.SampledFrom([]cep.Duration{0, 5}).Draw(t, "max ahead")
-		arrived := rapid.Bool().Draw(t, "arrivals are known")
-		var arrival []int
-		for i, list := range all {
-			for range list {
-				arrival = append(arrival, i)
-			}
-		}
-		arrival = rapid.Permutation(arrival).Draw(t, "arrival")
-		idle, idleAt := rapid.IntRange(0, 2).Draw(t, "idle"), rapid.IntRange(0, 60).Draw(t, "idle at")
-		tickAt := rapid.IntRange(0, 60).Draw(t, "tick at")
-		play := func(o layout, barriers []int, crashAt map[int]layout) *life {
-			runtime.GOMAXPROCS(o.procs)
-			l := newLife(t, layeredRules(), o.Options, streams...)
-			for _, p := range partitions() {
-				l.Open(p)
-			}
-			rest, saved, read, at := slices.Clone(all), slices.Clone(all), [3]int{}, -1
-			for n := 0; n < len(arrival); n++ {
-				if slices.Contains(barriers, n) && at < n {
-					l.barrier()
-					saved, at = slices.Clone(rest), n
-					for i, list := range l.read {
-						read[i] = len(list)
-					}
-				}
-				if o, ok := crashAt[n]; ok && at >= 0 {
-					delete(crashAt, n)
-					crashes++
-					runtime.GOMAXPROCS(o.procs)
-					l.crash(o.Options, read)
-					rest, n = slices.Clone(saved), at-1
-					continue
-				}
-				in := rest[arrival[n]][0]
-				rest[arrival[n]] = rest[arrival[n]][1:]
-				if arrived {
-					l.Arrive(in.time.Add(cep.Duration(6*(n%2) - 8))) // some lie too far above
-				}
-				l.take(arrival[n], in)
-				if n == idleAt {
-					l.Idle(partitions()[idle])
-				}
-				if n == tickAt {
-					l.Tick("web", 3)
-				}
-			}
-			l.Finish(3)
-			l.barrier()
-			l.Close()
-			return l
-		}
-		want := play(layout{engine.Options{Batch: 1}, 1}, nil, nil)
+		got, want := sameAfterCrashes(t, drawHistory(t))
+		crashes += got.crashed
 		alerts += len(want.alerts)
 		rejects += len(want.rejects)
-		barriers := rapid.SliceOfN(rapid.IntRange(0, len(arrival)), 0, 6).Draw(t, "barriers")
-		crashAt := map[int]layout{}
-		for range rapid.IntRange(0, 3).Draw(t, "crashes") {
-			crashAt[rapid.IntRange(0, len(arrival)).Draw(t, "crash at")] = drawLayout(t)
-		}
-		o := drawLayout(t)
-		text := fmt.Sprintf("%+v, barriers %v, crashes %+v", o, barriers, crashAt)
-		got := play(o, barriers, crashAt)
 		removed += got.removed
-		if diff := gocmp.Diff(byRuleAndKey(want.alerts), byRuleAndKey(got.alerts)); diff != "" {
-			t.Fatalf("%s (-through +crashed):\n%s", text, diff)
-		}
-		sameByClock(t, want.alerts, got.alerts)
-		slices.Sort(want.rejects)
-		slices.Sort(got.rejects)
-		if diff := gocmp.Diff(want.rejects, got.rejects); diff != "" {
-			t.Fatalf("%s, rejects (-through +crashed):\n%s", text, diff)
-		}
-		if diff := gocmp.Diff(want.Summary(), got.Summary()); diff != "" {
-			t.Fatalf("%s (-through +crashed):\n%s", text, diff)
-		}
 	})
 	if crashes == 0 || alerts == 0 || rejects == 0 || removed == 0 {
 		t.Errorf("%d crashes, %d alerts, %d rejects, %d records removed: the test tests nothing", crashes, alerts, rejects, removed)
 	}
+}
+
+// The same holds where other rules take over on the way.
+func TestCrashesAndEditsChangeNothing(t *testing.T) {
+	crashes, drained := 0, 0
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	rapid.Check(t, func(t *rapid.T) {
+		h := drawHistory(t)
+		for range rapid.IntRange(1, 4).Draw(t, "edits") {
+			h.edits[rapid.IntRange(0, len(h.arrival)).Draw(t, "edit at")] = rapid.Uint64().Draw(t, "which")
+		}
+		got, _ := sameAfterCrashes(t, h)
+		crashes += got.crashed
+		drained += len(got.disk.sets)
+	})
+	if crashes == 0 || drained == 0 {
+		t.Errorf("%d crashes, %d sets of which versions drained: the test tests nothing", crashes, drained)
+	}
+}
+
+// sameAfterCrashes plays a history plainly, and with crashes.
+func sameAfterCrashes(t *rapid.T, h *history) (got, want *life) {
+	want = h.play(t, layout{engine.Options{Batch: 1}, 1}, nil, nil)
+	barriers := rapid.SliceOfN(rapid.IntRange(0, len(h.arrival)), 0, 6).Draw(t, "barriers")
+	crashes := map[int]layout{}
+	for range rapid.IntRange(0, 3).Draw(t, "crashes") {
+		crashes[rapid.IntRange(0, len(h.arrival)).Draw(t, "crash at")] = drawLayout(t)
+	}
+	o := drawLayout(t)
+	text := fmt.Sprintf("%+v, barriers %v, crashes %+v, edits %v", o, barriers, crashes, h.edits)
+	got = h.play(t, o, barriers, crashes)
+	if diff := gocmp.Diff(byRuleAndKey(want.alerts), byRuleAndKey(got.alerts)); diff != "" {
+		t.Fatalf("%s (-through +crashed):\n%s", text, diff)
+	}
+	sameByClock(t, want.alerts, got.alerts)
+	slices.Sort(want.rejects)
+	slices.Sort(got.rejects)
+	if diff := gocmp.Diff(want.rejects, got.rejects); diff != "" {
+		t.Fatalf("%s, rejects (-through +crashed):\n%s", text, diff)
+	}
+	if diff := gocmp.Diff(want.Summary(), got.Summary()); diff != "" {
+		t.Fatalf("%s (-through +crashed):\n%s", text, diff)
+	}
+	if diff := gocmp.Diff(want.changes, got.changes); diff != "" {
+		t.Fatalf("%s (-through +crashed):\n%s", text, diff)
+	}
+	return got, want
 }
 
 // sameByClock compares the order of alerts among rules that share a clock.
@@ -318,14 +410,4 @@ func sameByClock(t *rapid.T, want, got []engine.Out) {
 	if diff := gocmp.Diff(clocks(want), clocks(got)); diff != "" {
 		t.Fatalf("by clock (-through +crashed):\n%s", diff)
 	}
-}
-
-// The alerts of an epoch stand in the order of S7.1.
-func inOrder(list []engine.Out) bool {
-	return slices.IsSortedFunc(list, func(a, b engine.Out) int {
-		if c := cmp.Compare(a.Alert.Time, b.Alert.Time); c != 0 {
-			return c
-		}
-		return cmp.Or(cmp.Compare(a.Rule.Layer, b.Rule.Layer), strings.Compare("", ""))
-	})
 }

@@ -143,7 +143,7 @@ func (l *lane) give(e *entry) {
 func (l *lane) start(first cep.Time) {
 	l.started = true
 	for _, p := range l.parts {
-		if !p.started {
+		if !p.started && !p.stopped {
 			l.begin(p, first)
 			l.activate(p)
 		}

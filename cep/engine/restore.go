@@ -51,6 +51,7 @@ func Restore(set *rules.Set, streams []Stream, parts *source.Partitions, o Optio
 		return nil, fmt.Errorf("restore: %w", err)
 	}
 	c.complete()
+	c.durable = true
 	c.adopt(standing, func(stream, name string) *cep.Partition {
 		if p := parts.Get(stream, name); p != nil {
 			return p
@@ -154,7 +155,7 @@ func (r *restoration) addOlder(set *rules.Set, s *versionState) error {
 // number learns the partitions that records name by number: also those of streams that are not read any more.
 func (r *restoration) number() {
 	c := r.core
-	n := &numbering{places: map[uint64]*cep.Partition{}, names: map[partitionName]*cep.Partition{}}
+	n := (&numbering{}).complete()
 	for i := range r.standing.Streams {
 		s := &r.standing.Streams[i]
 		for j := range s.Partitions {

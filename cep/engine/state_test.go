@@ -295,7 +295,7 @@ func TestEditsDependOnInputAlone(t *testing.T) {
 			var changes [][]engine.Change
 			for n, i := range arrival {
 				if which, ok := edits[n]; ok {
-					changes = append(changes, r.goOn(t, edited(which)))
+					changes = append(changes, r.goOn(t, editedSet(which)))
 				}
 				r.take(rest[i][0])
 				rest[i] = rest[i][1:]
@@ -322,8 +322,8 @@ func TestEditsDependOnInputAlone(t *testing.T) {
 	}
 }
 
-// edited gives rules of one id other meanings, drops some, and changes only the looks of others.
-func edited(which uint64) *rules.Set {
+// editedSet gives rules of one id other meanings, drops some, and changes only the looks of others.
+func editedSet(which uint64) *rules.Set {
 	set := layeredRules()
 	var list []*patterns.Rule
 	for i, r := range set.Rules {

@@ -28,7 +28,6 @@ type State struct {
 	standing *standing
 	pending  []*pendingAlert
 	out      []outgoing
-	places   map[partitionName]*cep.Partition
 }
 
 type partitionName struct{ stream, name string }
@@ -115,7 +114,7 @@ func Resume(set *rules.Set, streams []Stream, o Options, state *State) (*Core, [
 	if err != nil {
 		return nil, nil, err
 	}
-	w := &swap{core: c, old: old, state: state, machines: map[*version][]*nfa.Machine{}, before: map[*version]*version{}}
+	w := &swap{core: c, old: old, state: state, machines: map[*version][]*nfa.Machine{}, before: map[*version]*version{}, numbering: old.numberPartitions().complete()}
 	w.plan()
 	c.complete()
 	c.adopt(state.standing, nil)
@@ -143,6 +142,10 @@ type swap struct {
 	// machines are those that go on, by the version in the new Core, and before the versions that they were of.
 	machines map[*version][]*nfa.Machine
 	before   map[*version]*version
+	// numbering is that of the old Core; unsaved are the records of what has changed in the machines since the last barrier.
+	numbering *numbering
+	unsaved   []checkpoint.Record
+	block     arena
 }
 
 // plan decides what becomes of each rule.
@@ -188,7 +191,6 @@ func (w *swap) change(before, v *version) Change {
 	if alive && before.rule.Fingerprint == v.rule.Fingerprint {
 		if err := w.keep(before, v); err == nil {
 			c.Kind = RuleKept
-			v.number, v.counted = before.number, true
 		} else {
 			c.Reason = err.Error()
 		}
@@ -226,10 +228,12 @@ func (w *swap) change(before, v *version) Change {
 
 // keep moves the machines of a version under another one of the same meaning. An error leaves them as they are.
 func (w *swap) keep(before, v *version) error {
+	v.number, v.counted = before.number, true
 	list := make([]*nfa.Machine, 0, len(w.core.shards))
 	for i, p := range w.old.parts(before) {
-		m, err := w.move(p.machine, v.rule, w.core.memo(v, i))
+		m, err := w.move(p.machine, v, w.core.memo(v, i))
 		if err != nil {
+			v.number, v.counted = w.core.number(), false
 			return err
 		}
 		list = append(list, m)
@@ -238,9 +242,37 @@ func (w *swap) keep(before, v *version) error {
 	return nil
 }
 
-// move is a machine under the program of a rule of the same meaning.
-func (w *swap) move(m *nfa.Machine, r *rules.Rule, memo *nfa.Memo) (*nfa.Machine, error) {
-	return nfa.Restore(r.Program, memo, m.AppendSnapshot(nil), w.state.intern)
+// move is a machine under the program of a rule of the same meaning. What has changed in it is to be saved with the next barrier.
+func (w *swap) move(m *nfa.Machine, v *version, memo *nfa.Memo) (*nfa.Machine, error) {
+	n := w.numbering
+	if !w.old.durable {
+		return nfa.Restore(v.rule.Program, memo, m.AppendSnapshot(nil), n.ByName)
+	}
+	r := nfa.NewRestorer(v.rule.Program, memo, n)
+	if err := r.Globals(m.AppendGlobals(nil)); err != nil {
+		return nil, err
+	}
+	var failed error
+	m.Records(n, func(key string, value []byte) {
+		if failed == nil {
+			failed = r.Key(key, value)
+		}
+	})
+	if failed != nil {
+		return nil, failed
+	}
+	next, err := r.Machine()
+	if err != nil {
+		return nil, err
+	}
+	m.Changes(n, func(key string, value []byte) {
+		x := checkpoint.Record{Slot: v.slot([]byte(key)), Key: w.block.key(v.number, kindState, key)}
+		if value != nil {
+			x.Value = w.block.add(value)
+		}
+		w.unsaved = append(w.unsaved, x)
+	})
+	return next, nil
 }
 
 // memo is that of the lane of a version in a shard.
@@ -257,8 +289,12 @@ func (w *swap) drain(before, heir *version) {
 	v.number, v.book, v.heir, v.until, v.counted = before.number, w.core.number(), heir, before.until, true
 	var list []*nfa.Machine
 	for _, p := range w.old.parts(before) {
+		if p.gone {
+			list = append(list, nil)
+			continue
+		}
 		// Its predicates have numbers of another set, so it has a memo of its own.
-		m, err := w.move(p.machine, before.rule, nil)
+		m, err := w.move(p.machine, v, nil)
 		if err != nil {
 			return
 		}
@@ -279,7 +315,8 @@ func (c *Core) addOlder(v *version) {
 // forget takes back the records of what does not go on: with the next barrier, as what changes with it. Makers begin new books.
 func (w *swap) forget() {
 	c, block := w.core, &arena{}
-	c.unsaved = w.old.unsaved
+	c.unsaved = append(w.old.unsaved, w.unsaved...)
+	c.durable = w.old.durable
 	put := func(v *version, number uint64, kind recordKind, key string) {
 		c.unsaved = append(c.unsaved, checkpoint.Record{Slot: v.slot([]byte(key)), Key: block.key(number, kind, key)})
 	}
@@ -374,8 +411,8 @@ func (w *swap) install(v *version) {
 	before := w.before[v]
 	v.after = before.clock.released
 	for i, l := range w.core.lanes(v.clock) {
-		p := l.parts[v.place]
-		p.machine, p.touched = w.machines[v][i], true
+		p, was := l.parts[v.place], w.old.parts(before)[i]
+		p.machine, p.touched, p.stopped, p.gone, p.counters = w.machines[v][i], true, was.stopped, was.gone, was.counters
 		if w.core.options.Furthest {
 			p.machine.TrackFurthest()
 		}
@@ -419,21 +456,6 @@ func (w *swap) send(v *version, list []alert.Out) {
 		}
 		b.left.push(outgoing{o.Alert, at, v})
 	}
-}
-
-// intern returns the partition of a position that open starts hold.
-func (s *State) intern(stream, name string) *cep.Partition {
-	if s.places == nil {
-		s.places = map[partitionName]*cep.Partition{}
-		for id := range s.core.partitions {
-			s.places[partitionName{id.Stream, id.Name}] = id
-		}
-	}
-	n := partitionName{stream, name}
-	if s.places[n] == nil {
-		s.places[n] = &cep.Partition{Stream: stream, Name: name, Order: alertOrder}
-	}
-	return s.places[n]
 }
 
 // From is the offset from which a partition has to be read after [Resume] or [Restore]: 0 if nothing of it was read.
