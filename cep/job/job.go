@@ -114,7 +114,7 @@ func (j *Job) make(ctx context.Context) error {
 	s.measure()
 	s.resize()
 	j.status.keep(s.report())
-	j.config.Logger.Info("job ready", "job", j.config.Name, "epoch", newest, "streams", len(j.streams), "sinks", len(j.outlets),
+	j.config.Logger.Debug("job ready", "job", j.config.Name, "epoch", newest, "streams", len(j.streams), "sinks", len(j.outlets),
 		"rules", len(j.config.Rules.Rules), "shards", j.config.Shards)
 	return nil
 }

@@ -1,7 +1,6 @@
 package boltstore
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -111,28 +110,22 @@ func (s *Store) fold(ctx context.Context, e cep.Epoch) error {
 
 // gather reads the records of the next slots, until they fill a step.
 func (s *Store) gather(ctx context.Context, k *known, e cep.Epoch, from int) (*packer, int, error) {
-	packed := &packer{}
+	packed := &packer{room: foldStep}
 	slot, size := from, 0
 	err := s.read(func(tx *bolt.Tx) error {
 		p := newPlan(tx, k, e)
-		changed := changes{}
+		changed := &changes{}
 		for ; slot < checkpoint.Slots && size < foldStep; slot++ {
 			if err := p.settle(ctx, slot, slot+1); err != nil {
 				return err
 			}
-			// Ordered, so that equal states give equal bases.
-			var l []pair
 			err := p.each(uint8(slot), changed, func(key, value []byte) error {
-				l = append(l, pair{key, value})
+				packed.add(uint8(slot), key, value)
+				size += len(key) + len(value)
 				return nil
 			})
 			if err != nil {
 				return err
-			}
-			slices.SortFunc(l, func(a, b pair) int { return bytes.Compare(a.key, b.key) })
-			for _, r := range l {
-				packed.add(uint8(slot), r.key, r.value)
-				size += len(r.key) + len(r.value)
 			}
 		}
 		return nil

@@ -185,17 +185,37 @@ func (p *plan) settleSlot(slot uint8) error {
 	return damage
 }
 
-// changes are what deltas say of the keys of a slot; a value of nil: the key was removed.
-type changes map[string]pair
+// changes are what deltas say of the keys of a slot, in the order in which the keys came; a value of nil: the key was removed.
+type changes struct {
+	list []pair
+	at   map[string]int
+}
 
 type pair struct{ key, value []byte }
 
-// each hands out the records of a slot that settle has found good, each key once.
-func (p *plan) each(slot uint8, changed changes, f func(key, value []byte) error) error {
-	clear(changed)
+func (c *changes) reset() {
+	c.list = c.list[:0]
+	if c.at == nil {
+		c.at = map[string]int{}
+	}
+	clear(c.at)
+}
+
+func (c *changes) set(key, value []byte) {
+	if i, ok := c.at[string(key)]; ok {
+		c.list[i].value = value
+		return
+	}
+	c.at[string(key)] = len(c.list)
+	c.list = append(c.list, pair{key, value})
+}
+
+// each hands out the records of a slot that settle has found good, each key once, and in the same order each time.
+func (p *plan) each(slot uint8, changed *changes, f func(key, value []byte) error) error {
+	changed.reset()
 	for e := p.from[slot] + 1; e <= p.epoch; e++ {
 		err := p.delta(e).each(slot, func(key, value []byte) error {
-			changed[string(key)] = pair{key, value}
+			changed.set(key, value)
 			return nil
 		})
 		if err != nil {
@@ -204,7 +224,7 @@ func (p *plan) each(slot uint8, changed changes, f func(key, value []byte) error
 	}
 	if p.from[slot] > 0 {
 		err := p.base(p.from[slot]).each(slot, func(key, value []byte) error {
-			if _, ok := changed[string(key)]; ok {
+			if _, ok := changed.at[string(key)]; ok {
 				return nil
 			}
 			return f(key, value)
@@ -213,7 +233,7 @@ func (p *plan) each(slot uint8, changed changes, f func(key, value []byte) error
 			return err
 		}
 	}
-	for _, c := range changed {
+	for _, c := range changed.list {
 		if c.value == nil {
 			continue
 		}
@@ -292,7 +312,7 @@ func (s *Store) Restore(ctx context.Context, e cep.Epoch, each func(checkpoint.R
 			return err
 		}
 		return handOut(func() error {
-			changed := changes{}
+			changed := &changes{}
 			for slot := range checkpoint.Slots {
 				if err := ctx.Err(); err != nil {
 					return err

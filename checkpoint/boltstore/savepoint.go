@@ -58,7 +58,7 @@ func (s *Store) Export(ctx context.Context, e cep.Epoch, w io.Writer) error {
 		if err != nil {
 			return err
 		}
-		changed := changes{}
+		changed := &changes{}
 		for slot := range checkpoint.Slots {
 			if err := ctx.Err(); err != nil {
 				return err

@@ -81,21 +81,25 @@ func appendRecord(b, key, value []byte) []byte {
 
 // packer makes segments of records that come by ascending slot.
 type packer struct {
+	// room is how many bytes are expected, so that memory is asked for once.
+	room    int
 	parts   []part
 	records uint64
 	bytes   uint64
 }
 
-// part is a segment before its head is known.
+// part is a segment before its head is known: in front of its body there is room for the largest head.
 type part struct {
 	runs []run
 	body []byte
 }
 
+const headRoom = segmentHead + segmentEntry*checkpoint.Slots
+
 // add appends a record.
 func (p *packer) add(slot uint8, key, value []byte) {
-	if n := len(p.parts); n == 0 || len(p.parts[n-1].body) >= segmentSize {
-		p.parts = append(p.parts, part{})
+	if n := len(p.parts); n == 0 || len(p.parts[n-1].body) >= headRoom+segmentSize {
+		p.grow()
 	}
 	s := &p.parts[len(p.parts)-1]
 	if n := len(s.runs); n == 0 || s.runs[n-1].slot != slot {
@@ -106,16 +110,20 @@ func (p *packer) add(slot uint8, key, value []byte) {
 	p.records++
 }
 
+func (p *packer) grow() {
+	const slack = 16 << 10 // for the record that fills it
+	p.parts = append(p.parts, part{body: make([]byte, headRoom, headRoom+min(p.room, segmentSize+slack))})
+}
+
 // seal hands out the finished segments. There is always one, so that one which is missing is noticed.
 func (p *packer) seal(place []byte, put func(part uint32, segment []byte) error) error {
 	if len(p.parts) == 0 {
-		p.parts = append(p.parts, part{})
+		p.grow()
 	}
 	for i := range p.parts {
 		s := &p.parts[i]
 		head := segmentHead + segmentEntry*len(s.runs)
-		b := make([]byte, head, head+len(s.body))
-		b = append(b, s.body...)
+		b := s.body[headRoom-head:] // the head lies in what is left of its room
 		b[0], b[1] = kindSegment, version
 		binary.BigEndian.PutUint16(b[2:], uint16(len(s.runs)))
 		binary.BigEndian.PutUint32(b[4:], uint32(i))
@@ -129,7 +137,7 @@ func (p *packer) seal(place []byte, put func(part uint32, segment []byte) error)
 			e := b[segmentHead+segmentEntry*j:]
 			e[0] = r.slot
 			binary.BigEndian.PutUint32(e[4:], r.records)
-			binary.BigEndian.PutUint32(e[8:], uint32(head)+r.sum)
+			binary.BigEndian.PutUint32(e[8:], uint32(head)+r.sum-headRoom)
 			binary.BigEndian.PutUint32(e[12:], crc32.Checksum(s.body[r.sum:end], castagnoli))
 		}
 		binary.BigEndian.PutUint32(b[16:], segmentSum(b[:head], place))
@@ -209,6 +217,9 @@ func packRecords(records []checkpoint.Record) *packer {
 		starts[s]++
 	}
 	p := &packer{}
+	for i := range records {
+		p.room += len(records[i].Key) + len(records[i].Value) + 8
+	}
 	for _, i := range order {
 		r := &records[i]
 		p.add(r.Slot, r.Key, r.Value)

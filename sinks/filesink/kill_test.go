@@ -26,8 +26,8 @@ import (
 const (
 	// killTotal is the number of messages that a child publishes in the end; killBatch in one batch, which is more than one
 	// write.
-	killTotal = 4500
-	killBatch = 2000
+	killTotal = 3000
+	killBatch = 1700
 	// killVariable names the child's orders: path, failpoint, its how manieth visit.
 	killVariable = "CEPD_FILESINK_CHILD"
 )

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cepd/cepd/sinks"
@@ -25,11 +26,11 @@ func TestConformance(t *testing.T) {
 			mutant = m
 		}
 	}
-	calls, lossy := 0, os.Getenv(lossyVariable) != ""
+	var calls atomic.Int64
+	lossy := os.Getenv(lossyVariable) != ""
 	sinktest.Run(t, sinktest.Subject{New: func(*testing.T) sinktest.Destination {
 		server := memsink.NewServer(memsink.Options{Mutant: mutant, Fault: func(memsink.Call, *sinks.Batch) memsink.Fault {
-			calls++
-			return memsink.Fault{LoseReply: lossy && calls%7 == 0}
+			return memsink.Fault{LoseReply: calls.Add(1)%7 == 0 && lossy}
 		}})
 		return sinktest.Destination{
 			Sink:   func() sinks.Sink { return server.Sink() },

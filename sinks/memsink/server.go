@@ -70,7 +70,7 @@ type Options struct {
 	// Replicated: what is applied is acknowledged only once [Server.Replicate] was called, and a failover goes back to there.
 	// Without it everything is acknowledged at once, and a failover loses nothing.
 	Replicated bool
-	// Fault is asked before each call, under no lock. nil: no faults.
+	// Fault is asked before each call, under no lock, by whoever calls. nil: no faults.
 	Fault func(c Call, b *sinks.Batch) Fault
 }
 

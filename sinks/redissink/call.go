@@ -166,8 +166,7 @@ const (
 
 // classify says what an error means, and for one that stops what to do.
 func classify(err error) (c class, advice string) {
-	var reply redis.Error
-	if !errors.As(err, &reply) {
+	if _, ok := errors.AsType[redis.Error](err); !ok {
 		return classConnection, ""
 	}
 	text := err.Error()

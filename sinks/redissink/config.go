@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -199,7 +198,5 @@ func newToken() string {
 	if err != nil || host == "" {
 		host = "unknown"
 	}
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return fmt.Sprintf("%s/%d/%s", host, os.Getpid(), hex.EncodeToString(b[:]))
+	return fmt.Sprintf("%s/%d/%s", host, os.Getpid(), rand.Text())
 }

@@ -247,8 +247,9 @@ func (s *Sink) refused(op operation, a answer) error {
 		return &sinks.DivergedError{At: a.at, Detail: "its chain of ids is " + a.at.Chain.String()}
 	case statusForeign:
 		return s.foreignError(a)
+	default:
+		return unexpected(op, a)
 	}
-	return unexpected(op, a)
 }
 
 // stands says where the destination is. What replicas confirmed above that is gone.
