@@ -52,7 +52,7 @@ func newRedis(job string, s *config.Sink, origin string, log *slog.Logger) (sink
 		Job: job, Name: s.Name, Addresses: r.Addresses, Cluster: r.Cluster, Sentinel: r.Sentinel, Database: r.Database,
 		Username: r.Username, SentinelUsername: r.SentinelUsername, SentinelPassword: string(r.SentinelPassword.Bytes()),
 		Stream: r.Stream, List: r.List, Channel: r.Channel, MaxLen: r.MaxLength, MaxAge: r.MaxAge,
-		Replicas: r.Replicas, ReplicaTimeout: r.ReplicaTimeout, Format: s.Format, Source: origin, Logger: log,
+		Replicas: r.Replicas, ReplicaTimeout: r.ReplicaTimeout, Guarantee: s.Guarantee, Format: s.Format, Source: origin, Logger: log,
 	}
 	if r.Password.File != "" {
 		c.PasswordFile = r.Password.File // read again at each connection, so that it can be changed

@@ -174,7 +174,10 @@ func (r *reader) sink(s *Sink) {
 
 // guarantees are those that a destination can give, the best one first.
 func guarantees(s *Sink) []sinks.Guarantee {
-	if s.Redis != nil || s.File != nil && s.File.Path != "-" {
+	switch {
+	case s.Redis != nil:
+		return []sinks.Guarantee{sinks.ExactlyOnce, sinks.AtLeastOnce, sinks.AtMostOnce}
+	case s.File != nil && s.File.Path != "-":
 		return []sinks.Guarantee{sinks.ExactlyOnce}
 	}
 	return []sinks.Guarantee{sinks.AtLeastOnce, sinks.AtMostOnce}
@@ -185,8 +188,6 @@ func destination(s *Sink) string {
 	switch {
 	case s.Webhook != nil:
 		return "a webhook"
-	case s.Redis != nil:
-		return "Redis"
 	case s.File != nil && s.File.Path == "-":
 		return "standard output"
 	}
