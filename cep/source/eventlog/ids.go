@@ -154,11 +154,11 @@ func (l *Log) save(b []byte) error {
 	if err := writeFile(path+".new", b); err != nil {
 		return err
 	}
-	l.failpoint("ids.written")
+	l.failpoint("log.ids.written")
 	if err := os.Rename(path+".new", path); err != nil {
 		return err
 	}
-	l.failpoint("ids.renamed")
+	l.failpoint("log.ids.renamed")
 	return syncDir(l.config.Dir)
 }
 

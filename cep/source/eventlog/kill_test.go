@@ -171,7 +171,7 @@ func verify(t *testing.T, dir string, first int, acks map[int]int) {
 // A process is killed at every failpoint, by itself, and later goes on.
 func TestKillAtFailpoints(t *testing.T) {
 	for _, point := range eventlog.Failpoints {
-		if point == "open.torn" {
+		if point == "log.open.torn" {
 			continue // below
 		}
 		t.Run(point, func(t *testing.T) {
@@ -188,10 +188,10 @@ func TestKillAtFailpoints(t *testing.T) {
 			}
 		})
 	}
-	t.Run("open.torn", func(t *testing.T) {
+	t.Run("log.open.torn", func(t *testing.T) {
 		dir := t.TempDir()
-		acks, _ := run(t, dir, 0, "append.half", 20, 0)
-		if _, killed := run(t, dir, 1000, "open.torn", 1, 0); !killed {
+		acks, _ := run(t, dir, 0, "log.append.half", 20, 0)
+		if _, killed := run(t, dir, 1000, "log.open.torn", 1, 0); !killed {
 			t.Error("the failpoint was not met")
 		}
 		verify(t, dir, 0, acks)

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -65,16 +66,16 @@ type Config struct {
 
 // Failpoints are the steps at which a process may be killed.
 var Failpoints = []string{
-	"open.torn",       // the end that was no record has been cut off
-	"segment.created", // a new segment is there, without a header
-	"segment.written", // with its header, which is not durable yet
-	"segment.synced",  // and durable
-	"append.half",     // half of a group has been written
-	"append.written",  // all of it
-	"append.synced",   // and is durable; nobody knows yet
-	"ids.written",     // the ids are in a new file
-	"ids.renamed",     // which has taken the place of the old one
-	"trim.removed",    // one segment is gone
+	"log.open.torn",       // the end that was no record has been cut off
+	"log.segment.created", // a new segment is there, without a header
+	"log.segment.written", // with its header, which is not durable yet
+	"log.segment.synced",  // and durable
+	"log.append.half",     // half of a group has been written
+	"log.append.written",  // all of it
+	"log.append.synced",   // and is durable; nobody knows yet
+	"log.ids.written",     // the ids are in a new file
+	"log.ids.renamed",     // which has taken the place of the old one
+	"log.trim.removed",    // one segment is gone
 }
 
 // Event is what is appended.
@@ -246,7 +247,7 @@ func (l *Log) open() error {
 	l.ids.expire(time.Now().UnixNano())
 	if len(l.segments) == 0 {
 		var b [8]byte
-		if _, err := rand.Read(b[:]); err != nil {
+		if _, err := io.ReadFull(rand.Reader, b[:]); err != nil {
 			return err
 		}
 		l.salt = binary.BigEndian.Uint64(b[:])
@@ -326,7 +327,7 @@ func (l *Log) cutTorn(s *segment) error {
 	}
 	l.bytes -= s.bytes - size
 	s.bytes = size
-	l.failpoint("open.torn")
+	l.failpoint("log.open.torn")
 	return nil
 }
 
@@ -346,9 +347,9 @@ func (l *Log) roll(base, before int64) (err error) {
 	if err != nil {
 		return err
 	}
-	l.failpoint("segment.created")
+	l.failpoint("log.segment.created")
 	if _, err = f.Write(s.head.append(nil)); err == nil {
-		l.failpoint("segment.written")
+		l.failpoint("log.segment.written")
 		err = f.Sync()
 	}
 	if err == nil {
@@ -357,7 +358,7 @@ func (l *Log) roll(base, before int64) (err error) {
 	if err != nil {
 		return errors.Join(err, f.Close(), os.Remove(s.path))
 	}
-	l.failpoint("segment.synced")
+	l.failpoint("log.segment.synced")
 	if l.file != nil {
 		_ = l.file.Close() // all that counts in it is durable
 	}
@@ -562,10 +563,10 @@ func (l *Log) write(g *group, number uint64) error {
 	seal(g.frames, l.salt, s.end, number)
 	at := headerSize + s.end - s.head.base
 	l.reach = max(l.reach, s.end+int64(len(g.frames)))
-	half := len(g.frames) / 2
+	half := len(g.frames)/2 + 1 // in the middle of a record, as a rule
 	_, err := l.file.WriteAt(g.frames[:half], at)
 	if err == nil {
-		l.failpoint("append.half")
+		l.failpoint("log.append.half")
 		_, err = l.file.WriteAt(g.frames[half:], at+int64(half))
 	}
 	if err != nil {
@@ -576,13 +577,13 @@ func (l *Log) write(g *group, number uint64) error {
 		}
 		return err
 	}
-	l.failpoint("append.written")
+	l.failpoint("log.append.written")
 	if err := l.file.Sync(); err != nil {
 		// Whether a second fsync would tell the truth, no system promises.
 		l.doubt = true
 		return errors.Join(err, l.file.Truncate(at))
 	}
-	l.failpoint("append.synced")
+	l.failpoint("log.append.synced")
 	return nil
 }
 
@@ -619,7 +620,7 @@ func (l *Log) Trim(before int64) error {
 		l.segments = slices.Delete(l.segments, 0, 1)
 		l.bytes -= s.bytes
 		l.mu.Unlock()
-		l.failpoint("trim.removed")
+		l.failpoint("log.trim.removed")
 	}
 	return syncDir(l.config.Dir)
 }

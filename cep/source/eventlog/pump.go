@@ -15,9 +15,9 @@ const (
 	pumpSize = 256 << 10
 	// largeKept is how much of a line that is too large is kept, for the message.
 	largeKept = 64
-	// retryMin and retryMax bound how long is waited before what the log did not take is tried again.
-	retryMin = 50 * time.Millisecond
-	retryMax = 2 * time.Second
+	// retryFirst and retryLast bound how long is waited before what the log did not take is tried again.
+	retryFirst = 50 * time.Millisecond
+	retryLast  = 2 * time.Second
 )
 
 // pump brings lines into the log. While the log takes none it does not read, so that whoever writes them waits.
@@ -143,7 +143,7 @@ func (p *pump) append(ctx context.Context, k kind, events []Event) error {
 	if len(events) == 0 {
 		return nil
 	}
-	for wait := retryMin; ; wait = min(2*wait, retryMax) {
+	for wait := retryFirst; ; wait = min(2*wait, retryLast) {
 		// What was read is gone from the input: it is taken also when the context has ended.
 		_, err := p.log.append(context.WithoutCancel(ctx), k, events)
 		if err == nil {

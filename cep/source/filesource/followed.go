@@ -435,6 +435,7 @@ func (r *followed) readPlain(h *handle) (int, error) {
 		if err != nil {
 			return 0, err
 		}
+		r.done.Store(at)
 		if info.Size() < at {
 			return 0, fmt.Errorf("it was cut to %d bytes, although its beginning is the same: what is written below the byte that was read last is not read",
 				info.Size())

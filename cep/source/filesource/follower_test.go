@@ -205,7 +205,7 @@ func word(text string) string {
 
 func linesOf(words string) string {
 	var b strings.Builder
-	for _, w := range strings.Fields(words) {
+	for w := range strings.FieldsSeq(words) {
 		b.WriteString(lineOf(w))
 	}
 	return b.String()

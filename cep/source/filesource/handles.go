@@ -188,10 +188,3 @@ func (p *handles) sweep(now time.Time) {
 		}
 	}
 }
-
-// count is the number of open files, for tests.
-func (p *handles) count() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.open
-}
