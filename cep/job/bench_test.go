@@ -2,14 +2,19 @@ package job
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/cepd/cepd/cep/codec"
 	"github.com/cepd/cepd/cep/engine"
 	"github.com/cepd/cepd/cep/source"
+	"github.com/cepd/cepd/checkpoint/boltstore"
 	"github.com/cepd/cepd/checkpoint/memstore"
+	"github.com/cepd/cepd/sinks"
 	"github.com/cepd/cepd/sinks/memsink"
 )
 
@@ -55,5 +60,97 @@ func BenchmarkJob(b *testing.B) {
 			}
 			b.ReportMetric(events*float64(b.N)/b.Elapsed().Seconds(), "events/s")
 		})
+	}
+}
+
+// stopwatch is a destination that notes when messages arrive.
+type stopwatch struct {
+	sinks.Sink
+	mu      sync.Mutex
+	arrived map[string]time.Time // by the user of the alert
+}
+
+// Publish implements [sinks.Sink].
+func (s *stopwatch) Publish(ctx context.Context, b sinks.Batch) (sinks.Ack, error) {
+	ack, err := s.Sink.Publish(ctx, b)
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range b.Messages {
+		s.arrived[member(string(b.Messages[i].Body), "key")] = now
+	}
+	return ack, err
+}
+
+// BenchmarkLatency writes 10,000 events a second, every hundredth of which completes a match, and tells how long the alerts
+// need from there to a destination in this process, through a store on the disk.
+func BenchmarkLatency(b *testing.B) {
+	const perMilli = 10
+	set, err := compile(pairs)
+	if err != nil {
+		b.Fatal(err)
+	}
+	spec, err := codec.ParseTime("t,unix_us")
+	if err != nil {
+		b.Fatal(err)
+	}
+	store, err := boltstore.Open(b.Context(), b.TempDir(), boltstore.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := &tapes{stream: "auth", changed: make(chan struct{})}
+	s.write("0")
+	w := &stopwatch{Sink: memsink.NewServer(memsink.Options{}).Sink(), arrived: map[string]time.Time{}}
+	c := Config{Name: "bench", Rules: set, Store: store, Partitions: source.NewPartitions("auth"), Shards: 2}
+	c.Streams = []Stream{{Stream: engine.Stream{Name: "auth"}, Time: spec, Source: &tapesSource{s, c.Partitions}}}
+	c.Sinks = []Sink{{Name: "out", Sink: w, All: true}}
+	j, err := New(b.Context(), c)
+	if err != nil {
+		b.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- j.Run(context.Background()) }()
+	written := map[string]time.Time{}
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	n := 0
+	for b.Loop() { // an iteration is a millisecond
+		<-tick.C
+		events := make([]string, 0, perMilli)
+		for range perMilli {
+			kind, user := "c", fmt.Sprint("u", n/100)
+			switch n % 100 {
+			case 50:
+				kind = "a"
+			case 99:
+				kind = "b"
+				written[fmt.Sprintf(`{"user":%q}`, user)] = time.Now()
+			}
+			events = append(events, fmt.Sprintf(`{"t":%d,"kind":%q,"user":%q}`, time.Now().UnixMicro(), kind, user))
+			n++
+		}
+		s.write("0", events...)
+	}
+	s.write("0", fmt.Sprintf(`{"t":%d,"kind":"c","user":"last"}`, time.Now().UnixMicro()+1)) // lets the last one out
+	time.Sleep(100 * time.Millisecond)
+	if err := j.Drain(context.Background()); err != nil {
+		b.Fatal(err)
+	}
+	if err := errors.Join(<-ended, store.Close()); err != nil {
+		b.Fatal(err)
+	}
+	took := make([]time.Duration, 0, len(written))
+	for key, at := range written {
+		if arrived, ok := w.arrived[key]; ok {
+			took = append(took, arrived.Sub(at))
+		}
+	}
+	if len(took) != len(written) {
+		b.Fatalf("%d of %d alerts arrived", len(took), len(written))
+	}
+	slices.Sort(took)
+	if n := len(took); n > 0 {
+		b.ReportMetric(took[n/2].Seconds()*1000, "p50-ms")
+		b.ReportMetric(took[n*99/100].Seconds()*1000, "p99-ms")
 	}
 }

@@ -20,7 +20,7 @@ func (s *sequencer) barrierDue() (at time.Time, due bool) {
 	case s.asked || s.core.Waiting() >= alertsMax || s.letterBytes >= letterBytesMax:
 		return s.now, true
 	case s.core.Waiting() > 0 || len(s.letters) > 0:
-		return s.lastBarrier.Add(max(cadenceLeast, cadenceFactor*s.lastTook)), true
+		return s.lastBarrier.Add(min(max(cadenceLeast, cadenceFactor*s.lastTook), s.config.Interval)), true
 	case s.dirty:
 		return s.lastBarrier.Add(s.config.Interval), true
 	}
