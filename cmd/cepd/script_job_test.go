@@ -2,15 +2,20 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/cepd/cepd/sinks/webhooksink"
 )
 
 // patience is how long a script waits for something to happen: a loaded machine takes seconds for what takes milliseconds.
@@ -103,4 +108,38 @@ func request(ts *testscript.TestScript, neg bool, args []string) {
 	if strconv.Itoa(answer.StatusCode) != args[3] {
 		ts.Fatalf("%s %s: %s, not %s\n%s", args[1], args[2], answer.Status, args[3], text)
 	}
+}
+
+// receiver answers what a job posts, until the script ends: receiver VARIABLE FILE KEY. Its URL stands in the variable; each
+// request that is signed with the key and authorized by "Bearer ok" is a line of the file; a body that holds "poison" is refused
+// for good.
+func receiver(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: receiver VARIABLE FILE KEY")
+	}
+	file, key := ts.MkAbs(args[1]), []byte(args[2])
+	var mu sync.Mutex
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		body, err := io.ReadAll(r.Body)
+		signed := webhooksink.Sign(key, r.Header.Get("Webhook-Id"), r.Header.Get("Webhook-Timestamp"), body)
+		switch {
+		case err != nil, r.Header.Get("Webhook-Signature") != signed, r.Header.Get("Authorization") != "Bearer ok", r.Header.Get("X-Team") != "fraud":
+			w.WriteHeader(http.StatusServiceUnavailable) // a configuration that is not handed on makes the script time out
+		case bytes.Contains(body, []byte("poison")):
+			w.WriteHeader(http.StatusUnprocessableEntity)
+		default:
+			f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+			if err == nil {
+				_, err = f.Write(append(body, '\n'))
+				err = errors.Join(err, f.Close())
+			}
+			if err != nil {
+				w.WriteHeader(http.StatusInternalServerError)
+			}
+		}
+	}))
+	ts.Defer(server.Close)
+	ts.Setenv(args[0], server.URL)
 }

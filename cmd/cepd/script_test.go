@@ -30,7 +30,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"grow": grow, "compress": compress, "until": until, "matches": matches, "append": appendTo, "request": request,
-			"checkpoints": checkpoints,
+			"checkpoints": checkpoints, "receiver": receiver,
 		},
 		UpdateScripts:       os.Getenv("CEPD_UPDATE") != "",
 		RequireExplicitExec: true,
