@@ -49,6 +49,8 @@ type Scenario struct {
 	// OneClock says that all rules stand on one clock and all events in one partition: then what is sent comes in one order,
 	// wherever epochs fall, and a destination that is ahead of an older epoch can be followed.
 	OneClock bool
+	// Small says that there are so few events that the oracle can enumerate all candidates.
+	Small bool
 }
 
 // Partition is what a partition holds.
@@ -81,7 +83,7 @@ const begin = 900_000_000 * cep.Second
 // Draw draws a scenario.
 func Draw(seed uint64) *Scenario {
 	r := rand.New(rand.NewPCG(seed, 1))
-	s := &Scenario{Seed: seed, OneClock: r.IntN(4) == 0, Advance: cep.Duration(r.IntN(3)) * 20 * time.Second}
+	s := &Scenario{Seed: seed, OneClock: r.IntN(4) == 0, Small: r.IntN(4) == 0, Advance: cep.Duration(r.IntN(3)) * 20 * time.Second}
 	if s.Rules = drawRules(r); s.OneClock {
 		s.Rules = fileOf(slices.DeleteFunc(slices.Clone(rulePool), func(rule string) bool { return !strings.Contains(rule, "from: auth,") })...)
 	}
@@ -92,7 +94,7 @@ func Draw(seed uint64) *Scenario {
 			partitions = 1 - len(s.Partitions)
 		}
 		for i := range partitions {
-			s.Partitions = append(s.Partitions, drawPartition(r, stream, fmt.Sprint(i), s.Lateness[len(s.Lateness)-1]))
+			s.Partitions = append(s.Partitions, drawPartition(r, stream, fmt.Sprint(i), s.Lateness[len(s.Lateness)-1], s.Small))
 		}
 	}
 	return s
@@ -130,10 +132,14 @@ func fileOf(list ...string) string {
 // WithPasserby returns the rules with one more.
 func (s *Scenario) WithPasserby() string { return s.Rules + "- " + passerby + "\n" }
 
-func drawPartition(r *rand.Rand, stream, name string, lateness time.Duration) Partition {
+func drawPartition(r *rand.Rand, stream, name string, lateness time.Duration, small bool) Partition {
 	p := Partition{Stream: stream, Name: name}
 	now, highest := begin+cep.Time(r.IntN(5))*cep.Second, cep.BeforeAll
-	for range 10 + r.IntN(60) {
+	n := 10 + r.IntN(60)
+	if small {
+		n = 4 + r.IntN(6)
+	}
+	for range n {
 		if r.IntN(3) > 0 {
 			now += cep.Time(r.IntN(3)) * cep.Second
 		}

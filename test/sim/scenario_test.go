@@ -5,12 +5,15 @@ import "testing"
 // TestScenarios holds what is drawn against the engine: every rule of the pool raises alerts somewhere, every fate occurs,
 // and the fates are those which the engine gives.
 func TestScenarios(t *testing.T) {
-	rulesSeen, fates := map[string]int{}, map[Fate]int{}
-	for seed := range uint64(60) {
+	rulesSeen, fates, small := map[string]int{}, map[Fate]int{}, 0
+	for seed := range uint64(100) {
 		s := Draw(seed)
 		g, err := newGolden(s)
 		if err != nil {
 			t.Fatalf("seed %d: %v\n%s", seed, err, s.Rules)
+		}
+		if s.Small {
+			small += g.number
 		}
 		for l, list := range g.alerts {
 			rulesSeen[l.rule] += len(list)
@@ -19,9 +22,12 @@ func TestScenarios(t *testing.T) {
 			fates[f]++
 		}
 	}
-	t.Log(rulesSeen, fates)
+	t.Log(rulesSeen, fates, small)
 	if len(rulesSeen) < len(rulePool) {
 		t.Errorf("only %d of %d rules raise alerts: %v", len(rulesSeen), len(rulePool), rulesSeen)
+	}
+	if small < 50 {
+		t.Errorf("the oracle has seen %d alerts", small)
 	}
 	for _, f := range []Fate{Late, Bad, Future} {
 		if fates[f] < 60 {
