@@ -50,13 +50,8 @@ func (j *Job) begin(ctx context.Context) (*checkpoint.Manifest, memory, error) {
 		for i, a := range aside {
 			list[i] = fmt.Sprintf("epoch %d: %s", a.Epoch, a.Reason)
 		}
-		if !j.config.AcceptGap {
-			return nil, memory{}, fmt.Errorf("%w: no epoch that is kept is sound (%s): bring back a copy of the state, or start anew "+
-				"with --accept-gap: open starts are lost, and everything is read as on a first start", ErrRefused, strings.Join(list, "; "))
-		}
-		if err := j.setAside(ctx, 0, aside); err != nil {
-			return nil, memory{}, err
-		}
+		return nil, memory{}, fmt.Errorf("%w: no epoch that is kept is sound (%s): bring back a copy of the state; or move it away and start "+
+			"with --accept-gap: open starts are lost, and everything is read as on a first start", ErrRefused, strings.Join(list, "; "))
 	}
 	if j.core, err = engine.New(j.config.Rules, j.engineStreams(), j.engineOptions()); err != nil {
 		return nil, memory{}, err

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cepd/cepd/cep"
+	"github.com/cepd/cepd/checkpoint"
 	"github.com/cepd/cepd/checkpoint/memstore"
 	"github.com/cepd/cepd/sinks"
 	"github.com/cepd/cepd/sinks/memsink"
@@ -124,6 +126,19 @@ func TestDamagedEpochs(t *testing.T) {
 		if got := w.sent("out", "time"); len(got) != 2 {
 			t.Errorf("sent %q\n%s", got, w.log)
 		}
+		w.once()
+
+		for e := cep.Epoch(1); ; e++ {
+			if err := w.disk.Damage(e); err != nil && e > 100 {
+				break
+			}
+		}
+		w.refused([]string{"no epoch that is kept is sound", "--accept-gap"})
+		w.disk = memstore.NewDisk(memstore.Options{})
+		w.once(func(c *Config) { c.AcceptGap = true })
+		if got := w.sent("out", "time"); len(got) != 2 {
+			t.Errorf("sent %q\n%s", got, w.log)
+		}
 	})
 }
 
@@ -231,6 +246,77 @@ func TestOlderState(t *testing.T) {
 	})
 }
 
+// TestImportedSavepoint: the import says so by a note, which goes away once the lineage has begun.
+func TestImportedSavepoint(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "auth")
+		s := w.stream("auth")
+		s.write("0", event(1, "a", "x"), event(2, "b", "x"), event(5, "c", "x"))
+		l := w.run()
+		settle(5 * time.Second)
+		if err := l.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		<-l.ended
+		store, err := w.disk.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(store.Note(t.Context(), checkpoint.NoteSavepoint, []byte(`{}`)), store.Close()); err != nil {
+			t.Fatal(err)
+		}
+		w.servers["out"].Stop() // it begins once the destination is there
+		l = w.run()
+		settle(time.Second)
+		if note, err := l.config.Store.Noted(t.Context(), checkpoint.NoteSavepoint); err != nil || note == nil {
+			t.Errorf("the note is gone before the lineage has begun (%v)", err)
+		}
+		w.servers["out"].Start()
+		settle(time.Minute)
+		s.write("0", event(6, "a", "x"), event(7, "b", "x"), event(10, "c", "x"))
+		settle(time.Minute)
+		at, _ := w.servers["out"].At()
+		if note, err := l.config.Store.Noted(t.Context(), checkpoint.NoteSavepoint); err != nil || note != nil || at.Lineage != 2 {
+			t.Errorf("note %q (%v), lineage %d", note, err, at.Lineage)
+		}
+		l.crash()
+		_ = l.wait()
+		s.finish()
+		w.once()
+		if at, _ := w.servers["out"].At(); at.Lineage != 2 || len(w.sent("out")) != 2 {
+			t.Errorf("lineage %d, %d alerts\n%s", at.Lineage, len(w.sent("out")), w.log)
+		}
+	})
+}
+
+// TestAcceptRepeat: a destination that holds other alerts than the job finds stops it, unless repetition is accepted.
+func TestAcceptRepeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "auth")
+		s := w.stream("auth")
+		s.write("0", event(1, "a", "x"), event(2, "b", "x"), event(5, "c", "x"))
+		s.finish()
+		w.once()
+		w.disk = memstore.NewDisk(memstore.Options{})
+		w.rules = `version: 1
+rules:
+- {id: other, from: auth, where: kind == "c"}
+`
+		l := w.run(func(c *Config) { c.Once, c.AcceptGap = true, true })
+		if err := l.wait(); err == nil || !strings.Contains(err.Error(), "--accept-repeat") {
+			t.Errorf("run: %v", err)
+		}
+		if got := w.sent("out", "rule"); !slices.Equal(got, []string{`"pair"`}) {
+			t.Errorf("sent %q", got)
+		}
+		w.once(func(c *Config) { c.AcceptRepeat = true })
+		at, _ := w.servers["out"].At()
+		if got := w.sent("out", "rule"); at.Lineage != 2 || !slices.Equal(got, []string{`"pair"`, `"other"`}) {
+			t.Errorf("lineage %d, sent %q\n%s", at.Lineage, got, w.log)
+		}
+	})
+}
+
 func TestStartLatest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "auth")
@@ -284,6 +370,40 @@ func TestPartitionIsLost(t *testing.T) {
 		}
 		l.crash()
 		_ = l.wait()
+	})
+}
+
+// TestEndWhileReadingAgain: a life that ends before all was read again loses nothing.
+func TestEndWhileReadingAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "auth")
+		s := w.stream("auth")
+		s.write("0", event(1, "a", "x"), event(3, "b", "x"), event(9, "c", "x"))
+		s.write("1", event(2, "c", "y"))
+		l := w.run()
+		settle(5 * time.Second)
+		l.crash()
+		_ = l.wait()
+		s.set(func() { s.tape("1").missing = true })
+		l = w.run()
+		settle(5 * time.Second)
+		if _, err := l.Checkpoint(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if st := l.Status(); len(st.Streams[0].List) == 0 || !st.Streams[0].List[0].Rereading || len(st.Degraded) == 0 {
+			t.Errorf("%+v %+v", st.Streams[0].List, st.Degraded)
+		}
+		if err := l.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
+		<-l.ended
+		s.set(func() { s.tape("1").missing = false })
+		s.write("1", event(4, "c", "x"))
+		s.finish()
+		w.once()
+		if got := w.sent("out", "time"); !slices.Equal(got, []string{`"1970-01-01T00:00:03Z"`}) {
+			t.Errorf("sent %q\n%s", got, w.log)
+		}
 	})
 }
 
