@@ -27,7 +27,7 @@ const (
 	// killTotal is the number of messages that a child publishes in the end; killBatch in one batch, which is more than one
 	// write.
 	killTotal = 3000
-	killBatch = 1700
+	killBatch = 1500
 	// killVariable names the child's orders: path, failpoint, its how manieth visit.
 	killVariable = "CEPD_FILESINK_CHILD"
 )
@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 func killMessages() []sinks.Message {
 	all := sinktest.Messages(sinks.Progress{}, killTotal, "kill")
 	for i := range all {
-		all[i].Body = fmt.Appendf(nil, `{"n":%d,"filler":"%s"}`, i+1, strings.Repeat("x", i%40))
+		all[i].Body = fmt.Appendf(nil, `{"n":%d,"filler":"%s"}`, i+1, strings.Repeat("x", i%80))
 	}
 	return all
 }
@@ -78,7 +78,7 @@ func child(orders []string) error {
 			return err
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- p.Run(ctx) }()
@@ -88,6 +88,10 @@ func child(orders []string) error {
 	case err := <-ended:
 		return err
 	case err := <-drained:
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			return err
+		}
 		return errors.Join(err, k.Close())
 	}
 }
@@ -161,22 +165,28 @@ func TestKilledAtEachPoint(t *testing.T) {
 func TestKilledAtRandom(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "alerts.jsonl")
 	random := rand.New(rand.NewPCG(5, 6))
-	kills, between := 0, 0
-	for kills < 12 {
+	// How long a child lives is found out: a slow machine must not kill all of them before they have begun.
+	life := 40 * time.Millisecond
+	kills, between, ends := 0, 0, 0
+	for between < 10 && kills+ends < 60 {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), killVariable+"="+path+"||0")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Duration(random.IntN(40)) * time.Millisecond)
+		time.Sleep(time.Duration(random.Int64N(int64(life))))
 		_ = cmd.Process.Kill()
 		if err := cmd.Wait(); err != nil {
 			kills++
 			if info, err := os.Stat(path); err == nil && info.Size() > 0 {
 				between++
+			} else {
+				life = min(life*5/4, 5*time.Second)
 			}
 			continue
 		}
+		ends++
+		life = life * 4 / 5
 		wantAll(t, path)
 		for _, name := range []string{path, path + ".position"} {
 			if err := os.Remove(name); err != nil {
@@ -184,7 +194,7 @@ func TestKilledAtRandom(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d kills, %d of them when something was there", kills, between)
+	t.Logf("%d kills, %d of them when something was there; %d ends", kills, between, ends)
 	runChild(t, path, "", 0)
 	wantAll(t, path)
 }

@@ -8,7 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/cepd/cepd/sinks"
@@ -58,12 +58,13 @@ type Config struct {
 type Sink struct {
 	c      Config
 	token  string
-	fence  uint64 // 0: never opened
+	mu     sync.Mutex // Close may come while a call is about to end
+	fence  uint64     // 0: never opened
 	place  positionFile
 	data   *os.File // the file at Path that position is about; nil until it is known
 	unsure uint64   // the count of a position that was written, and perhaps not made durable; 0: none
 	buf    []byte
-	closed atomic.Bool
+	closed bool
 }
 
 var _ sinks.Sink = (*Sink)(nil)
@@ -104,7 +105,7 @@ func holder() string {
 
 // lock begins a call: nobody else works with the position before unlock. missing says that there is none.
 func (s *Sink) lock(ctx context.Context) (p position, missing bool, err error) {
-	if s.closed.Load() {
+	if s.closed {
 		return p, false, errClosed
 	}
 	for end := time.Now().Add(lockWait); ; {
@@ -175,6 +176,8 @@ func (s *Sink) note(p *position) error {
 
 // Open implements [sinks.Sink].
 func (s *Sink) Open(ctx context.Context) (at sinks.Progress, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	p, missing, err := s.lock(ctx)
 	for tries := 0; err == nil && missing; tries++ {
 		if tries == 10 { // somebody removes it as fast as it is made
@@ -224,6 +227,8 @@ func (s *Sink) mine(ctx context.Context) (position, error) {
 
 // Begin implements [sinks.Sink].
 func (s *Sink) Begin(ctx context.Context, at sinks.Progress) (err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	p, err := s.mine(ctx)
 	if err != nil {
 		return err
@@ -258,6 +263,8 @@ func (s *Sink) Begin(ctx context.Context, at sinks.Progress) (err error) {
 
 // Publish implements [sinks.Sink].
 func (s *Sink) Publish(ctx context.Context, b sinks.Batch) (ack sinks.Ack, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	p, err := s.mine(ctx)
 	if err != nil {
 		return ack, err
@@ -303,9 +310,12 @@ func (s *Sink) Publish(ctx context.Context, b sinks.Batch) (ack sinks.Ack, err e
 
 // Close implements [sinks.Sink].
 func (s *Sink) Close() error {
-	if s.closed.Swap(true) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
 		return nil
 	}
+	s.closed = true
 	err := s.place.close()
 	if s.data != nil {
 		err = errors.Join(err, s.data.Close())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/cepd/cepd/sinks"
 )
@@ -15,14 +16,14 @@ type Sink struct {
 	server *Server
 	// token makes a repeated Open known, and fence tells a successor from a destination that forgot: both 0 before Open.
 	token, fence uint64
-	closed       bool
+	closed       atomic.Bool
 }
 
 var _ sinks.Sink = (*Sink)(nil)
 
 // Open implements [sinks.Sink].
 func (k *Sink) Open(ctx context.Context) (at sinks.Progress, err error) {
-	if k.closed {
+	if k.closed.Load() {
 		return at, errClosed
 	}
 	err = k.server.call(ctx, Open, nil, func(now *state, _ Fault) error {
@@ -53,7 +54,7 @@ func (k *Sink) Open(ctx context.Context) (at sinks.Progress, err error) {
 
 // Begin implements [sinks.Sink].
 func (k *Sink) Begin(ctx context.Context, p sinks.Progress) error {
-	if k.closed {
+	if k.closed.Load() {
 		return errClosed
 	}
 	return k.server.call(ctx, Begin, nil, func(now *state, _ Fault) error {
@@ -84,7 +85,7 @@ func (k *Sink) fenced(now *state) error {
 
 // Publish implements [sinks.Sink].
 func (k *Sink) Publish(ctx context.Context, b sinks.Batch) (ack sinks.Ack, err error) {
-	if k.closed {
+	if k.closed.Load() {
 		return ack, errClosed
 	}
 	err = k.server.call(ctx, Publish, &b, func(now *state, f Fault) error {
@@ -153,6 +154,6 @@ func (s *state) append(messages []sinks.Message, end sinks.Progress) {
 
 // Close implements [sinks.Sink].
 func (k *Sink) Close() error {
-	k.closed = true
+	k.closed.Store(true)
 	return nil
 }

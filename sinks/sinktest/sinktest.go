@@ -45,6 +45,7 @@ func Run(t *testing.T, s Subject) {
 	t.Run("big messages", s.big)
 	t.Run("is cancelled", s.cancelled)
 	t.Run("closes", s.closes)
+	t.Run("closes beside a call", s.closesBeside)
 	if s.Apart {
 		return
 	}
@@ -426,6 +427,33 @@ func (s Subject) cancelled(t *testing.T) {
 	}
 	publish(t, k, start, all)
 	s.wantAll(t, d, all)
+}
+
+// closesBeside: a process that ends cancels the call that runs and closes the sink; what was under way is there or not.
+func (s Subject) closesBeside(t *testing.T) {
+	d := s.New(t)
+	for range 10 {
+		k, base := s.opened(t, d)
+		messages := Messages(base, 50, "a")
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _ = k.Publish(ctx, sinks.Batch{Base: base, Messages: messages})
+		}()
+		cancel()
+		_ = k.Close() // that of a connection which is in use may well be an error
+		select {
+		case <-done:
+		case <-time.After(patience):
+			t.Fatal("a call outlives the end of its context and the sink")
+		}
+	}
+	if s.Apart {
+		return
+	}
+	_, end := s.opened(t, d)
+	d.want(t, Messages(sinks.Progress{}, int(end.Sequence), "a"))
 }
 
 func (s Subject) closes(t *testing.T) {
