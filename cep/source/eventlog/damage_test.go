@@ -271,6 +271,9 @@ func TestAnyDamage(t *testing.T) {
 				}
 			}
 		}
+		for _, s := range segments(t, dir) {
+			_ = os.Remove(s)
+		}
 		writeFile(t, path, b)
 		var want []string
 		lastTouched := false
@@ -306,9 +309,6 @@ func TestAnyDamage(t *testing.T) {
 		}
 		if err := l.Close(); err != nil {
 			r.Error(err)
-		}
-		for _, s := range segments(t, dir) {
-			_ = os.Remove(s)
 		}
 	})
 }

@@ -99,7 +99,7 @@ func (f *Follower) Watch(ctx context.Context, known []string, d source.Discovery
 	for _, name := range known {
 		w.known[name] = true
 	}
-	next, err := w.scanAt(time.Now())
+	early, next, err := w.scanAt(time.Now())
 	if err != nil {
 		return err
 	}
@@ -116,8 +116,8 @@ func (f *Follower) Watch(ctx context.Context, known []string, d source.Discovery
 		case <-tick.C:
 		}
 		now := time.Now()
-		if w.look(now) || !now.Before(next) {
-			if next, err = w.scanAt(now); err != nil {
+		if w.look(now) && !now.Before(early) || !now.Before(next) {
+			if early, next, err = w.scanAt(now); err != nil {
 				return err
 			}
 		}
@@ -167,9 +167,10 @@ func (w *watch) look(now time.Time) (scan bool) {
 	for _, p := range w.parts {
 		p.mu.Lock()
 		place, last, lost := p.place, p.info, p.lost
-		idle := p.ended || !p.gone.IsZero() || place.member != ""
+		gone := !p.gone.IsZero()
+		idle := p.ended || gone || place.member != ""
 		p.mu.Unlock()
-		if lost {
+		if lost && !gone {
 			scan = true
 		}
 		if idle || len(w.parts) > lookMax && now.Sub(last.ModTime()) > silentMax {
@@ -207,16 +208,16 @@ func (r *followed) rouse() {
 	}
 }
 
-// scanAt looks at everything, tells what has changed, and returns when to do it again.
-func (w *watch) scanAt(now time.Time) (next time.Time, err error) {
+// scanAt looks at everything, tells what has changed, and returns when to do it again: early if there is a reason.
+func (w *watch) scanAt(now time.Time) (early, next time.Time, err error) {
 	errs := w.scan(now)
 	if w.config.Finite && len(errs) > 0 {
-		return now, errors.Join(errs...)
+		return now, now, errors.Join(errs...)
 	}
 	w.handles.sweep(now)
 	w.tell(now, errs)
 	end := time.Now()
-	return end.Add(max(scanTime, scanShare*end.Sub(now))), nil
+	return end.Add(end.Sub(now)), end.Add(max(scanTime, scanShare*end.Sub(now))), nil
 }
 
 // scan finds what is there. The errors are those of paths; what is wrong with single files is in their sights.
@@ -453,15 +454,14 @@ func (w *watch) settle(now time.Time) {
 		p.mu.Lock()
 		w.place(p, at[p], now)
 		w.keep(p, now)
-		forget := p.ended && !p.gone.IsZero() && now.Sub(p.gone) > noteTime
-		p.mu.Unlock()
-		if forget {
+		if p.ended && !p.gone.IsZero() && now.Sub(p.gone) > noteTime {
 			delete(w.parts, name)
 			delete(w.short, p)
 			if full := nameOf(p.head); w.full[full] == p {
 				delete(w.full, full)
 			}
 		}
+		p.mu.Unlock()
 	}
 }
 

@@ -1,4 +1,6 @@
-// Package sourcetest is the conformance suite of readers: what package source promises, every implementation keeps.
+// Package sourcetest holds the conformance suites of sources: what package source promises, every implementation keeps.
+//
+// [Run] checks readers of what has an end; [RunSource] checks sources of running jobs, which find partitions and wait.
 //
 //	sourcetest.Run(t, sourcetest.Source{
 //		Open: func() (source.Reader, error) { ... },
@@ -7,7 +9,8 @@
 //
 // # Concurrency
 //
-// Run opens readers one after the other.
+// Run opens readers one after the other. RunSource starts what it needs and waits for it; its time is that of
+// testing/synctest, so a source under test must not wait for anything outside of its own goroutines.
 //
 // # Cost
 //
