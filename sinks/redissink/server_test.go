@@ -220,7 +220,7 @@ func commands(p redistest.Program) []string {
 	if !p.AtLeast(7, 0) {
 		xinfo = "+xinfo" // 6.2 knows no rights to a part of it
 	}
-	return []string{"+eval", "+evalsha", "+hmget", "+hset", xinfo, "+xadd", "+xtrim", "+publish", "+wait", "+ping", "+info"}
+	return []string{"+eval", "+evalsha", "+hmget", "+hset", xinfo, "+xadd", "+xtrim", "+publish", "+wait", "+info"}
 }
 
 // The documented rights are enough, and none of them can be left out.
@@ -265,10 +265,6 @@ func TestRights(t *testing.T) {
 					t.Errorf("without %s: %v\n%s", c, err, log.String())
 				}
 				stream(t, srv, "alerts", j, 1, 1, 3)
-			case "+ping": // for people who look at a connection
-				if err != nil {
-					t.Errorf("without %s: %v", c, err)
-				}
 			default:
 				if err == nil || !errors.Is(err, sinks.ErrStop) {
 					t.Errorf("without %s: %v", c, err)
