@@ -47,6 +47,9 @@ func unseal(data json.RawMessage) (memory, json.RawMessage, error) {
 	if err := json.Unmarshal(data, &e); err != nil {
 		return memory{}, nil, fmt.Errorf("decode what the job remembers: %w: %w", checkpoint.ErrDamaged, err)
 	}
+	if e.Version < 1 {
+		return memory{}, nil, fmt.Errorf("what the job remembers has no version: %w", checkpoint.ErrDamaged)
+	}
 	if e.Version > memoryVersion {
 		return memory{}, nil, fmt.Errorf("what the job remembers has version %d, this program reads up to %d: %w",
 			e.Version, memoryVersion, checkpoint.ErrNewer)

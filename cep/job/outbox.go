@@ -80,10 +80,34 @@ func (n *notePosition) progress() (p sinks.Progress, err error) {
 func parseChain(s string) (c sinks.Chain, err error) {
 	b, err := hex.DecodeString(s)
 	if err != nil || len(b) != len(c) {
-		return c, fmt.Errorf("chain %.80q is no SHA-256 in hex", s)
+		return c, fmt.Errorf("%w: chain %.80q is no SHA-256 in hex", checkpoint.ErrDamaged, s)
 	}
 	copy(c[:], b)
 	return c, nil
+}
+
+// parseNote reads what Begin has made durable.
+func parseNote(data []byte) (begun, sent sinks.Progress, err error) {
+	var n note
+	if err := json.Unmarshal(data, &n); err != nil {
+		return begun, sent, fmt.Errorf("%w: %w", checkpoint.ErrDamaged, err)
+	}
+	if n.Version < 1 {
+		return begun, sent, fmt.Errorf("no version: %w", checkpoint.ErrDamaged)
+	}
+	if n.Version > noteVersion {
+		return begun, sent, fmt.Errorf("version %d, this program reads up to %d: %w", n.Version, noteVersion, checkpoint.ErrNewer)
+	}
+	if begun, err = n.Begun.progress(); err != nil {
+		return begun, sent, err
+	}
+	sent, err = n.Sent.progress()
+	return begun, sent, err
+}
+
+// appendNote writes what parseNote reads.
+func appendNote(begun, sent sinks.Progress) ([]byte, error) {
+	return json.Marshal(note{noteVersion, noteOf(begun), noteOf(sent)})
 }
 
 func noteName(sink string) string { return "sink/" + sink }
@@ -133,17 +157,7 @@ func (o *outbox) readNote(ctx context.Context) error {
 	if err != nil || data == nil {
 		return err
 	}
-	var n note
-	if err := json.Unmarshal(data, &n); err != nil {
-		return fmt.Errorf("note of sink %s: %w", o.name, err)
-	}
-	if n.Version != noteVersion {
-		return fmt.Errorf("note of sink %s: version %d: %w", o.name, n.Version, checkpoint.ErrNewer)
-	}
-	if o.begun, err = n.Begun.progress(); err != nil {
-		return fmt.Errorf("note of sink %s: %w", o.name, err)
-	}
-	if o.noted, err = n.Sent.progress(); err != nil {
+	if o.begun, o.noted, err = parseNote(data); err != nil {
 		return fmt.Errorf("note of sink %s: %w", o.name, err)
 	}
 	if o.begun.Lineage > o.lineage {
@@ -244,7 +258,7 @@ func (o *outbox) Begin(ctx context.Context, p sinks.Progress) error {
 		noted = p
 	}
 	o.mu.Unlock()
-	data, err := json.Marshal(note{noteVersion, noteOf(begun), noteOf(noted)})
+	data, err := appendNote(begun, noted)
 	if err != nil {
 		return fmt.Errorf("note of sink %s: %w", o.name, err)
 	}
