@@ -31,7 +31,7 @@ type batch struct {
 	items []item // those beyond n are kept for their memory
 	n     int    // in use
 	bytes int    // of their records
-	// text holds the events as JSON, where somebody may want them.
+	// text holds the records, and where rules show events these as JSON.
 	text    []byte
 	decoder codec.Decoder
 }
@@ -39,6 +39,7 @@ type batch struct {
 // item is a record of a batch.
 type item struct {
 	ev      cep.Event
+	record  []byte // what the event was made of
 	arrived cep.Time
 	bad     *badRecord // nil for an event
 }
@@ -47,7 +48,6 @@ type item struct {
 type badRecord struct {
 	kind codec.ErrorKind
 	err  error
-	data []byte
 }
 
 // input is a partition that is read. Its reader has a goroutine of its own; what it has read is taken by the sequencer.
@@ -156,6 +156,7 @@ func (in *input) fill(b *batch, rec source.Record, bad *source.RecordError) {
 	it := &b.items[b.n]
 	b.n++
 	b.bytes += len(rec.Data)
+	it.record = b.keep(rec.Data)
 	it.bad, it.arrived = nil, cep.BeforeAll
 	if rec.Arrived != 0 {
 		it.arrived = rec.Arrived
@@ -167,30 +168,32 @@ func (in *input) fill(b *batch, rec source.Record, bad *source.RecordError) {
 		return
 	}
 	if in.stream.Arrival && rec.Arrived == 0 {
-		in.refuse(it, &codec.Error{Kind: codec.NoTime, Offset: -1, Detail: "the source notes no time of arrival"}, rec.Data)
+		in.refuse(it, &codec.Error{Kind: codec.NoTime, Offset: -1, Detail: "the source notes no time of arrival"})
 		return
 	}
 	if err := b.decoder.Decode(rec.Data, ev); err != nil {
-		in.refuse(it, err, rec.Data)
+		in.refuse(it, err)
 		return
 	}
 	text := ev.Raw
 	ev.Raw = nil
 	b.decoder.Keep(ev)
 	if text != nil {
-		n := len(b.text)
-		b.text = append(b.text, text...)
-		ev.Raw = b.text[n:len(b.text):len(b.text)]
+		ev.Raw = b.keep(text)
 	}
 }
 
-func (in *input) refuse(it *item, err error, data []byte) {
+// keep copies bytes that live until the next record to where they live as long as the batch does.
+func (b *batch) keep(data []byte) []byte {
+	n := len(b.text)
+	b.text = append(b.text, data...)
+	return b.text[n:len(b.text):len(b.text)]
+}
+
+func (in *input) refuse(it *item, err error) {
 	it.bad = &badRecord{kind: codec.BadJSON, err: fmt.Errorf("%s at offset %d: %w", in.reader.Name(), it.ev.Position.Offset, err)}
 	if e, ok := errors.AsType[*codec.Error](err); ok {
 		it.bad.kind = e.Kind
-	}
-	if in.stream.wantsBad {
-		it.bad.data = append([]byte(nil), data...)
 	}
 }
 

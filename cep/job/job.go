@@ -103,7 +103,6 @@ func (j *Job) make(ctx context.Context) error {
 	}
 	s := j.sequencer
 	s.core, s.streams, s.outlets, s.restored = j.core, j.streams, j.outlets, j.restored
-	s.keepRaw = engine.NeedsRaw(j.config.Rules)
 	s.dirty = j.swapped || len(j.retired) > 0 || m == nil
 	newest := cep.Epoch(0)
 	if m != nil {

@@ -19,11 +19,10 @@ import (
 // stream is an input at work.
 type stream struct {
 	Stream
-	schema   *cep.Schema
-	options  codec.Options
-	spec     codec.TimeSpec
-	wantsBad bool // records that are no events have somewhere to go
-	batches  sync.Pool
+	schema  *cep.Schema
+	options codec.Options
+	spec    codec.TimeSpec
+	batches sync.Pool
 	// fresh says that the job has never read the stream before: Start counts.
 	fresh bool
 	// related are the streams that share a rule with this one, itself among them: what waits here may wait for them.
@@ -78,7 +77,6 @@ type sequencer struct {
 	newest   cep.Epoch
 
 	coordinator *checkpoint.Coordinator
-	keepRaw     bool // some rule shows events
 	batchSize   *atomic.Int64
 	now         time.Time
 	notices     []notice
@@ -389,7 +387,7 @@ func (s *sequencer) push(in *input, b *batch) {
 		offset := it.ev.Position.Offset
 		in.read, in.last = offset+1, offset
 		if bad := it.bad; bad != nil {
-			s.core.Refuse(in.id, offset, bad.kind, bad.err, bad.data)
+			s.core.Refuse(in.id, offset, bad.kind, bad.err, it.record)
 			it.bad = nil
 			continue
 		}
@@ -398,11 +396,7 @@ func (s *sequencer) push(in *input, b *batch) {
 		} else {
 			s.core.Arrive(now)
 		}
-		text := it.ev.Raw
-		if !s.keepRaw {
-			it.ev.Raw = nil
-		}
-		s.core.PushRecord(in.id, &it.ev, copyRaw{}, text)
+		s.core.PushRecord(in.id, &it.ev, copyRaw{}, it.record)
 	}
 	s.released = false
 	in.silence = s.now

@@ -139,8 +139,8 @@ func TestBufferAhead(t *testing.T) {
 		l := w.run(func(c *Config) { c.Streams[0].Ahead.Count = 1000 })
 		settle(time.Minute)
 		st := l.Status().Streams[0]
-		if !st.Paused || st.Events < 1000 || st.Events > 1000+2*batchMax+10 {
-			t.Errorf("paused %v, %d events read, %d in the buffer", st.Paused, st.Events, st.Buffered.Count)
+		if !st.Paused || st.Events < 1000 || st.Events > 1000+2*batchMax+10 || st.Buffered.Bytes < 1000*int64(len(event(0, "a", "x"))) {
+			t.Errorf("paused %v, %d events read, %+v in the buffer", st.Paused, st.Events, st.Buffered)
 		}
 		for i := range 20 {
 			s.write("1", event(500*i, "c", "y"))

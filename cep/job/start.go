@@ -190,15 +190,14 @@ func (j *Job) engineOptions() engine.Options {
 
 // makeStreams makes the streams, with the partitions that an epoch knows.
 func (j *Job) makeStreams(m *checkpoint.Manifest, mem memory) {
-	wantsBad := j.config.DeadLetters != ""
 	raw := engine.NeedsRaw(j.config.Rules)
 	byName := map[string]*stream{}
 	for i := range j.config.Streams {
 		c := j.config.Streams[i]
 		known := mem.of(c.Name)
 		st := &stream{
-			Stream: c, schema: j.config.Rules.Schema, wantsBad: wantsBad, fresh: !known.Listed,
-			options: codec.Options{MaxSize: c.EventSize, Raw: raw || wantsBad || c.Late != ""},
+			Stream: c, schema: j.config.Rules.Schema, fresh: !known.Listed,
+			options: codec.Options{MaxSize: c.EventSize, Raw: raw},
 			inputs:  map[string]*input{}, starts: map[string]*input{}, read: known.Passed,
 		}
 		if !c.Arrival {
