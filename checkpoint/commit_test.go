@@ -25,7 +25,7 @@ func TestDigest(t *testing.T) {
 	}
 	same := base()
 	same.Blobs[0], same.Blobs[1] = same.Blobs[1], same.Blobs[0]
-	if digest(base()) != digest(base()) || digest(base()) != digest(same) {
+	if again := base(); digest(base()) != digest(again) || digest(base()) != digest(same) {
 		t.Error("equal commits differ")
 	}
 	seen := map[uint64]string{digest(base()): "the commit itself"}

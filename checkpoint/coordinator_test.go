@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -118,7 +119,7 @@ func TestCoordinatorExhaustive(t *testing.T) {
 				continue
 			}
 			if len(path) < 8 {
-				play(append(path[:len(path):len(path)], e), want)
+				play(append(slices.Clip(path), e), want)
 			}
 		}
 	}
@@ -203,7 +204,7 @@ func TestVoteJoinsParts(t *testing.T) {
 	if d := cmp.Diff(want, c.Commit()); d != "" {
 		t.Errorf("the commit (-want +got):\n%s", d)
 	}
-	if c.Commit() != c.Commit() {
+	if first := c.Commit(); c.Commit() != first {
 		t.Error("the commit changes from call to call")
 	}
 	if len(engine.Records) != 1 {

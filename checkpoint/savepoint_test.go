@@ -12,37 +12,36 @@ import (
 // heard writes down what a savepoint tells.
 type heard struct{ strings.Builder }
 
+func (h *heard) line(format string, args ...any) error {
+	_, err := fmt.Fprintf(h, format+"\n", args...)
+	return err
+}
+
 func (h *heard) Manifest(m *Manifest) error {
-	fmt.Fprintf(h, "manifest %d %s\n", m.Epoch, m.Job)
-	return nil
+	return h.line("manifest %d %s", m.Epoch, m.Job)
 }
 
 func (h *heard) Blob(b Blob) error {
 	if BlobHash(b.Data) != b.Hash {
 		return errors.New("another hash")
 	}
-	fmt.Fprintf(h, "blob %q\n", b.Data)
-	return nil
+	return h.line("blob %q", b.Data)
 }
 
 func (h *heard) Sink(name string, last uint64) error {
-	fmt.Fprintf(h, "sink %q %d\n", name, last)
-	return nil
+	return h.line("sink %q %d", name, last)
 }
 
 func (h *heard) Note(name string, value []byte) error {
-	fmt.Fprintf(h, "note %q %q\n", name, value)
-	return nil
+	return h.line("note %q %q", name, value)
 }
 
 func (h *heard) Outgoing(o Outgoing) error {
-	fmt.Fprintf(h, "message %q %d %q\n", o.Sink, o.Sequence, o.Data)
-	return nil
+	return h.line("message %q %d %q", o.Sink, o.Sequence, o.Data)
 }
 
 func (h *heard) Record(r Record) error {
-	fmt.Fprintf(h, "record %d %q %d\n", r.Slot, r.Key, len(r.Value))
-	return nil
+	return h.line("record %d %q %d", r.Slot, r.Key, len(r.Value))
 }
 
 func savepoint(t testing.TB, large int) []byte {

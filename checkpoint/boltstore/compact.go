@@ -65,7 +65,7 @@ func (s *Store) Compact(ctx context.Context) (before, after int64, err error) {
 	// The new file is ours from here on: the old one has no name any more.
 	old := s.db
 	s.db = nil
-	db, _, err := openBolt(s.dir, false, 0)
+	db, _, err := openBolt(s.dir, false)
 	err = errors.Join(err, old.Close())
 	if err != nil {
 		// Somebody may have opened the new file in the moment before us.

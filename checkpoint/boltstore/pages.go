@@ -87,8 +87,7 @@ func checkPages(f io.ReaderAt, size int64) (m meta, stale int64, err error) {
 			}
 			return m, -1, nil
 		}
-		var bad *errPages
-		if !errors.As(err, &bad) {
+		if _, bad := errors.AsType[*errPages](err); !bad {
 			return meta{}, -1, err
 		}
 		if first == nil {

@@ -164,20 +164,20 @@ func (p *plan) settle(ctx context.Context, low, high int) error {
 func (p *plan) settleSlot(slot uint8) error {
 	at := p.epoch
 	var damage error
-	for i := len(p.bases) - 1; i >= 0; i-- {
-		for ; at > p.bases[i]; at-- {
+	for _, base := range slices.Backward(p.bases) {
+		for ; at > base; at-- {
 			if err := p.delta(at).sound(slot); err != nil {
 				// Every older base needs this change as well.
 				return errors.Join(damage, err)
 			}
 		}
-		if p.bases[i] == 0 {
+		if base == 0 {
 			p.from[slot] = 0
 			return nil
 		}
-		err := p.base(p.bases[i]).sound(slot)
+		err := p.base(base).sound(slot)
 		if err == nil {
-			p.from[slot] = p.bases[i]
+			p.from[slot] = base
 			return nil
 		}
 		damage = errors.Join(damage, err)
