@@ -29,8 +29,9 @@ const eventsDir = "events"
 type assembly struct {
 	config *config.Config
 	job    job.Config
-	// push takes what is posted.
+	// push takes what is posted; logs keep it, and what is read from standard input.
 	push    http.Handler
+	logs    []*streamLog
 	closers []closer
 }
 
@@ -58,6 +59,9 @@ func assemble(ctx context.Context, c *config.Config, set *rules.Set, o runFlags,
 	}
 	if err := a.openStreams(o, stdin); err != nil {
 		return nil, err
+	}
+	for _, l := range a.logs {
+		l.found(log)
 	}
 	return a, a.openSinks(stdout, log)
 }
@@ -116,7 +120,8 @@ func (a *assembly) openStreams(o runFlags, stdin io.Reader) error {
 			var events *eventlog.Log
 			if events, err = a.openLog(s.Name, eventlog.Config{Max: s.Stdin.LogMax}); err == nil {
 				from = eventlog.NewSource(eventlog.SourceConfig{
-					Log: events, Stream: s.Name, Partitions: a.job.Partitions, Input: stdin, AcceptGap: o.acceptGap,
+					Log: events, Stream: s.Name, Partitions: a.job.Partitions, Input: stdin, MaxRecord: int(a.config.Limits.EventSize),
+					AcceptGap: o.acceptGap,
 				})
 			}
 		}
@@ -146,6 +151,7 @@ func (a *assembly) openLog(stream string, c eventlog.Config) (*eventlog.Log, err
 		return nil, err
 	}
 	a.closeLater("log of "+stream, l.Close)
+	a.logs = append(a.logs, &streamLog{stream, l})
 	return l, nil
 }
 

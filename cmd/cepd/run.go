@@ -154,7 +154,8 @@ func serve(stop context.Context, c *config.Config, set *rules.Set, f runFlags, s
 		return err
 	}
 	if l != nil {
-		l.serve(a.push, func() any { return j.Status() }, func() []string { return degraded(j.Status()) }, log)
+		status := func() wholeStatus { return statusOf(j, a.logs) }
+		l.serve(a.push, func() any { return status() }, func() []string { return degraded(status().Status) }, log)
 		log.Info("listening", "address", l.net.Addr().String())
 	}
 	logStart(log, c, set, j.Status())
