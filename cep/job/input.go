@@ -124,28 +124,31 @@ func (in *input) follow(ctx context.Context, batchSize func() int) error {
 
 // add puts a record into the batch that waits for the sequencer, once there is room.
 func (in *input) add(ctx context.Context, rec source.Record, bad *source.RecordError, batchSize func() int) error {
-	in.mu.Lock()
-	for in.batch != nil && (in.batch.n >= batchSize() || in.batch.bytes >= batchBytes) {
-		in.full = true
-		in.mu.Unlock()
+	for !in.put(rec, bad, batchSize()) {
 		select {
 		case <-in.room:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		in.mu.Lock()
 	}
-	first := in.batch == nil
-	if first {
+	return nil
+}
+
+// put is add where there is room; ok is false where there is none, and then room will be sent to.
+func (in *input) put(rec source.Record, bad *source.RecordError, size int) (ok bool) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if b := in.batch; b != nil && (b.n >= size || b.bytes >= batchBytes) {
+		in.full = true
+		return false
+	}
+	if in.batch == nil {
 		in.batch = in.stream.newBatch(in)
+		in.changed(in)
 	}
 	// Decoding under the lock costs the sequencer at most the time of one event, and saves handing over twice.
 	in.fill(in.batch, rec, bad)
-	in.mu.Unlock()
-	if first {
-		in.changed(in)
-	}
-	return nil
+	return true
 }
 
 // fill decodes a record into the batch.

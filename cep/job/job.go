@@ -39,8 +39,8 @@ type Job struct {
 	closing          sync.Once
 	quit             chan struct{} // closed when goroutines of the run have to end
 	done             chan struct{} // closed when Run has returned
-	abandon          context.CancelCauseFunc
-	abandoned        context.Context
+	abandoning       sync.Once
+	abandoned        chan struct{} // closed when the run has to end at once
 }
 
 var (
@@ -76,8 +76,7 @@ func New(ctx context.Context, config Config) (*Job, error) {
 	if err := config.complete(); err != nil {
 		return nil, fmt.Errorf("configuration of the job: %w", err)
 	}
-	j := &Job{config: config, inbox: newInbox(), quit: make(chan struct{}), done: make(chan struct{})}
-	j.abandoned, j.abandon = context.WithCancelCause(context.Background())
+	j := &Job{config: config, inbox: newInbox(), quit: make(chan struct{}), done: make(chan struct{}), abandoned: make(chan struct{})}
 	j.sequencer = &sequencer{config: &j.config, inbox: j.inbox, batchSize: &atomic.Int64{}, status: &j.status, begun: time.Now(), disabled: map[string]bool{}}
 	if err := j.make(ctx); err != nil {
 		j.Close()
@@ -145,20 +144,20 @@ func (j *Job) Run(ctx context.Context) error {
 		return errTwice
 	}
 	defer close(j.done)
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(j.abandoned, func() { cancel(context.Cause(j.abandoned)) })()
 	group, ctx := errgroup.WithContext(ctx)
 	defer context.AfterFunc(ctx, func() { close(j.quit) })()
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
-	spawn := func(name string, f func(context.Context) error) {
-		group.Go(func() error { return guarded(name, func() error { return f(ctx) }) })
+	spawnIn := func(ctx context.Context) func(string, func(context.Context) error) {
+		return func(name string, f func(context.Context) error) {
+			group.Go(func() error { return guarded(name, func() error { return f(ctx) }) })
+		}
 	}
+	spawn, spawnReader := spawnIn(ctx), spawnIn(reading)
 	flights := make(chan *flight, 1)
 	due := make(chan struct{}, 1)
 	s := j.sequencer
-	s.spawn, s.reading, s.stop, s.flights = spawn, reading, stop, flights
+	s.spawn, s.spawnReader, s.stop, s.flights = spawn, spawnReader, stop, flights
 	c := &committer{
 		config: &j.config, outlets: j.outlets, inbox: j.inbox, retired: j.retired, known: map[*rules.Set]checkpoint.RuleSet{},
 		committed: func() {
@@ -176,8 +175,16 @@ func (j *Job) Run(ctx context.Context) error {
 		spawn("publishing to "+o.Name, o.publisher.Run)
 	}
 	for _, st := range j.streams {
-		spawn("watching stream "+st.Name, func(context.Context) error { return j.watch(reading, st) })
+		spawnReader("watching stream "+st.Name, func(ctx context.Context) error { return j.watch(ctx, st) })
 	}
+	spawn("waiting to be abandoned", func(ctx context.Context) error {
+		select {
+		case <-j.abandoned:
+			return ErrAbandoned
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
 	err := group.Wait()
 	j.running.Store(false)
 	j.closeFound()
@@ -185,9 +192,6 @@ func (j *Job) Run(ctx context.Context) error {
 	j.status.end()
 	if errors.Is(err, errEnded) {
 		return nil
-	}
-	if j.abandoned.Err() != nil {
-		return ErrAbandoned
 	}
 	return err
 }
@@ -283,7 +287,7 @@ func (j *Job) Drain(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
-	j.abandon(ErrAbandoned)
+	j.abandoning.Do(func() { close(j.abandoned) })
 	if j.started.Load() {
 		<-j.done
 	}
@@ -344,6 +348,13 @@ func (j *Job) closeFound() {
 	for _, n := range j.inbox.take(nil) {
 		if n.kind == noticeFound {
 			_ = n.reader.Close() // it was never read from
+		}
+	}
+	for _, st := range j.streams {
+		for _, in := range st.inputs {
+			if in.next != nil {
+				_ = in.next.Close() // likewise
+			}
 		}
 	}
 }

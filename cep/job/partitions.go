@@ -54,6 +54,8 @@ func (s *sequencer) found(n *notice) {
 		if st.listed {
 			s.config.Logger.Info("a partition appeared", "stream", st.Name, "partition", n.reader.Name())
 		}
+	case in.failed != nil:
+		in.failed = nil
 	case in.reader != nil && !in.ended:
 		// The source has come to the end of the reader before, and the sequencer has not: a log that was rotated away and
 		// comes back compressed.
@@ -84,8 +86,8 @@ func (s *sequencer) read(in *input, r source.Reader) {
 	in.mu.Unlock()
 	s.core.Open(in.id)
 	s.resize()
-	s.spawn("reading "+r.Name(), func(context.Context) error {
-		return in.run(s.reading, func() int { return int(s.batchSize.Load()) })
+	s.spawnReader("reading "+r.Name(), func(ctx context.Context) error {
+		return in.run(ctx, func() int { return int(s.batchSize.Load()) })
 	})
 }
 
@@ -131,20 +133,6 @@ func (s *sequencer) list(st *stream) {
 		st.held, s.asked = true, true // the places to begin at have to be in an epoch first
 	}
 	s.config.Logger.Info("the stream is read", "stream", st.Name, "partitions", len(st.inputs), "absent", idle)
-	for _, in := range st.inputs {
-		if in.mayWait() {
-			s.enqueue(in)
-		}
-	}
-}
-
-// mayWait reports whether the input has something to take that was told of before the stream could be read.
-func (in *input) mayWait() bool { return in.reader != nil && in.pending() }
-
-func (in *input) pending() bool {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	return in.batch != nil || in.end != nil
 }
 
 // close takes note that no partition of a stream can appear any more. Those that are not there never will be.

@@ -66,11 +66,10 @@ type sequencer struct {
 	outlets []*outlet
 	inbox   *inbox
 	flights chan<- *flight
-	// spawn starts a goroutine of the run, stop ends those that read.
-	spawn   func(name string, f func(context.Context) error)
-	reading context.Context
-	stop    context.CancelFunc
-	status  *statusKeeper
+	// spawn starts a goroutine of the run, spawnReader one that reads, which ends with stop.
+	spawn, spawnReader func(name string, f func(context.Context) error)
+	stop               context.CancelFunc
+	status             *statusKeeper
 	// begun is when the job was made, restored what it found, newest the newest durable epoch.
 	begun    time.Time
 	restored *Restored
@@ -443,7 +442,7 @@ func (s *sequencer) end(in *input, err error) error {
 			in.stream.open++
 			s.read(in, next)
 		}
-	case s.reading.Err() != nil: // nothing is read any more
+	case s.phase != phaseReading: // nothing is read any more
 	case s.config.Once:
 		return fmt.Errorf("read partition %s of stream %s: %w", in.reader.Name(), in.stream.Name, err)
 	default:

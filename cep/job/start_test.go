@@ -459,6 +459,18 @@ func TestPanicIsNamed(t *testing.T) {
 	})
 }
 
+// TestPanicOfAReader: the job ends although the sequencer waits for what is being read.
+func TestPanicOfAReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "auth")
+		w.stream("auth").write("0", event(1, "a", "x"))
+		w.stream("auth").set(func() { w.stream("auth").tape("0").broken = errPanic })
+		if err := w.run().wait(); err == nil || !strings.Contains(err.Error(), "panic in reading tape 0: the moon") {
+			t.Errorf("run: %v", err)
+		}
+	})
+}
+
 // TestFencedBySuccessor: two jobs of one name fence each other, and the first one stops with the reason.
 func TestFencedBySuccessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -503,6 +515,16 @@ func TestBrokenPartition(t *testing.T) {
 		if got := w.sent("out"); len(got) != 1 {
 			t.Errorf("%d alerts\n%s", len(got), w.log)
 		}
+		// The source finds it again: on from behind what was read.
+		s.set(func() { s.tape("1").broken = nil })
+		again := &tapeReader{source: s, tape: s.tape("1"), id: l.config.Partitions.Get("auth", "1")}
+		l.inbox.put(notice{kind: noticeFound, stream: l.streams[0], reader: again, offset: -1})
+		s.write("1", event(20, "c", "x"))
+		settle(time.Second)
+		if st := l.Status(); len(st.Degraded) != 0 || st.Streams[0].Events != 6 {
+			t.Errorf("%d events, %+v", st.Streams[0].Events, st.Degraded)
+		}
+		s.set(func() { s.tape("1").broken = errors.New("input/output error") })
 		l.crash()
 		_ = l.wait()
 		s.finish()

@@ -114,6 +114,9 @@ func (s *tapes) finish() {
 	})
 }
 
+// errPanic has a reader panic.
+var errPanic = errors.New("the moon")
+
 // tapesSource is the source of one life.
 type tapesSource struct {
 	*tapes
@@ -206,6 +209,8 @@ func (r *tapeReader) Next(ctx context.Context) (source.Record, error) {
 		}
 		r.source.mu.Unlock()
 		switch {
+		case errors.Is(broken, errPanic):
+			panic(broken)
 		case broken != nil:
 			return source.Record{}, broken
 		case closed:
