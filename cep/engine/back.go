@@ -202,7 +202,11 @@ func (b *back) pull(shard int) {
 	for i := range y.chunks {
 		c := &y.chunks[i]
 		j := b.junctions[c.clock.index]
-		j.queues[shard] = append(j.queues[shard], c.found...)
+		if len(j.queues[shard]) == 0 {
+			j.queues[shard] = c.found
+		} else {
+			j.queues[shard] = append(j.queues[shard], c.found...)
+		}
 		j.reached[shard] = c.upTo
 		b.drain(c.drained, b.core.options.Shards)
 	}
@@ -226,31 +230,13 @@ func (b *back) collect(j *junction, upTo cep.Time) {
 	if upTo <= j.released {
 		return
 	}
-	for i, q := range j.queues {
-		n := 0
-		for n < len(q) && q[n].order.time <= upTo {
-			n++
-		}
-		switch {
-		case n == 0:
-		case n == len(q):
-			j.found = append(j.found, q...)
-			clear(q)
-			j.queues[i] = q[:0]
-		default:
-			// What a lane finds in one step stands rule by rule: later times may stand before earlier ones.
-			j.queues[i] = slices.DeleteFunc(q, func(f found) bool {
-				if f.order.time > upTo {
-					return false
-				}
-				j.found = append(j.found, f)
-				return true
-			})
-		}
-	}
+	list, only := j.due(upTo)
 	j.released = upTo
-	if len(j.found) > 0 {
-		b.make(j)
+	if len(list) > 0 {
+		b.make(j, list)
+		if only >= 0 {
+			b.giveBack(j, only)
+		}
 	}
 	for _, x := range j.followers {
 		if x.maker.NextDue() <= upTo {
@@ -265,24 +251,74 @@ func (b *back) collect(j *junction, upTo cep.Time) {
 	}
 }
 
-// make hands what was found to the issuers, in order.
-func (b *back) make(j *junction) {
-	if !slices.IsSortedFunc(j.found, compareFound) {
-		slices.SortStableFunc(j.found, compareFound)
+// due takes what was found up to a time out of the queues. Where that is all there is, and of one shard, it is that shard's
+// queue itself, which only names.
+func (j *junction) due(upTo cep.Time) (list []found, only int) {
+	isDue := func(f *found) bool { return f.order.time <= upTo }
+	if only = j.single(); only >= 0 && !slices.ContainsFunc(j.queues[only], func(f found) bool { return !isDue(&f) }) {
+		return j.queues[only], only
 	}
-	for i := range j.found {
-		f := &j.found[i]
+	j.found = j.found[:0]
+	for i, q := range j.queues {
+		// What a lane finds in one step stands rule by rule: later times may stand before earlier ones.
+		j.queues[i] = slices.DeleteFunc(q, func(f found) bool {
+			if isDue(&f) {
+				j.found = append(j.found, f)
+			}
+			return isDue(&f)
+		})
+	}
+	return j.found, -1
+}
+
+// single is the only shard whose queue holds anything, -1 where there is none or more.
+func (j *junction) single() int {
+	only := -1
+	for i, q := range j.queues {
+		if len(q) > 0 {
+			if only >= 0 {
+				return -1
+			}
+			only = i
+		}
+	}
+	return only
+}
+
+// giveBack lets the lane use the memory of a queue again, where it is of the same goroutine.
+func (b *back) giveBack(j *junction, shard int) {
+	q := j.queues[shard]
+	j.queues[shard] = nil
+	if b.core.lines == nil && j.clock.layer == 0 {
+		b.core.shards[shard].lanes[j.clock.index].found = q[:0]
+	}
+}
+
+// make hands what was found to the issuers, in order.
+func (b *back) make(j *junction, list []found) {
+	sortFound(list)
+	for i := range list {
+		f := &list[i]
 		j.made = j.issuers[f.version.place].take(f, b, j.made)
 	}
 	b.shown = nil
-	clear(j.found)
-	j.found = j.found[:0]
+	clear(list)
+}
+
+// sortFound puts what was found in order; nearly always it is.
+func sortFound(list []found) {
+	for i := 1; i < len(list); i++ {
+		if compareFound(&list[i-1], &list[i]) > 0 {
+			slices.SortStableFunc(list, func(a, b found) int { return compareFound(&a, &b) })
+			return
+		}
+	}
 }
 
 // compareFound orders what was found as it has to be looked at: by moment; at one moment a version that breaks goes first, then
 // an open alert ends, because the event that ends it may complete the match of a new one; then by key, and of the versions of
 // a rule the one with the older starts comes first, as in S5.3. What stays equal is in the order of its machine.
-func compareFound(a, b found) int {
+func compareFound(a, b *found) int {
 	if c := a.order.compareMoments(&b.order); c != 0 {
 		return c
 	}
@@ -292,7 +328,12 @@ func compareFound(a, b found) int {
 
 // sortMade puts alerts in the order of S7.1. What a rule makes at one moment for one key is in order already.
 func sortMade(list []made) {
-	slices.SortStableFunc(list, func(a, b made) int { return a.order.compare(&b.order) })
+	for i := 1; i < len(list); i++ {
+		if list[i-1].order.compare(&list[i].order) > 0 {
+			slices.SortStableFunc(list, func(a, b made) int { return a.order.compare(&b.order) })
+			return
+		}
+	}
 }
 
 // send hands out the alerts of a junction, or puts them where they wait for those of other clocks.

@@ -26,14 +26,19 @@ type entry struct {
 // noStream is where alerts come from.
 const noStream = -1
 
-// reset empties an entry for reuse. Machines copied what they keep.
+// reset empties an entry for reuse: what is not forgotten here is overwritten then. Machines copied what they keep.
 func (e *entry) reset() {
-	values := e.ev.Values
 	if e.shared {
-		values = nil
+		e.ev.Values = nil
 	}
-	clear(values) // strings must not stay for an entry's sake
-	*e = entry{ev: cep.Event{Values: values[:0]}, routes: e.routes[:0], keys: e.keys[:0]}
+	clear(e.ev.Values) // strings must not stay for an entry's sake
+	e.ev.Values, e.routes, e.keys = e.ev.Values[:0], e.routes[:0], e.keys[:0]
+	if e.ev.Raw != nil {
+		e.ev.Raw = nil
+	}
+	if e.alert != nil || e.place.tie != (cep.Value{}) {
+		e.alert, e.place = nil, place{}
+	}
 }
 
 // pool holds entries that are to be used again. It belongs to one goroutine.

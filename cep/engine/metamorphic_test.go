@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -48,8 +49,9 @@ func drawPartitions(t *rapid.T) [][]input {
 }
 
 // run pushes the partitions in the order of the draws, and ends each as soon as it is read or all together.
-func run(t *rapid.T, list []*patterns.Rule, batch int, all [][]input, arrival []int, endEarly bool, advance cep.Duration) (*bench, []string) {
-	b := newBench(t, setOf(list...), batch, metamorphicStreams...)
+func run(t *rapid.T, list []*patterns.Rule, o layout, all [][]input, arrival []int, endEarly bool, advance cep.Duration) (*bench, []string) {
+	runtime.GOMAXPROCS(o.procs)
+	b := newBenchWith(t, setOf(list...), o.Options, metamorphicStreams...)
 	for _, p := range []*cep.Partition{auth0, auth1, web0} {
 		b.Open(p)
 	}
@@ -67,13 +69,16 @@ func run(t *rapid.T, list []*patterns.Rule, batch int, all [][]input, arrival []
 		}
 	}
 	b.Finish(advance)
+	b.Close()
 	return b, b.alerts
 }
 
-// The alerts depend on what is in the partitions, not on how reads interleave, on batches, or on when ends are noticed.
+// The alerts depend on what is in the partitions, not on how reads interleave, on batches, shards and goroutines, or on
+// when ends are noticed.
 // They are those of the plain reading: judge lateness partition by partition, sort, and run each rule alone.
 func TestOutputDependsOnInputAlone(t *testing.T) {
 	alerts, late := 0, uint64(0)
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	rapid.Check(t, func(t *rapid.T) {
 		all := drawPartitions(t)
 		advance := rapid.SampledFrom([]cep.Duration{0, 3, engine.ToEnd}).Draw(t, "advance")
@@ -88,11 +93,11 @@ func TestOutputDependsOnInputAlone(t *testing.T) {
 		}
 		for range 4 {
 			arrival := rapid.Permutation(base).Draw(t, "arrival")
-			batch := rapid.SampledFrom([]int{1, 2, 3, 10, 1000}).Draw(t, "batch")
+			o := drawLayout(t)
 			endEarly := rapid.Bool().Draw(t, "end early")
-			b, got := run(t, metamorphicRules(), batch, all, arrival, endEarly, advance)
+			b, got := run(t, metamorphicRules(), o, all, arrival, endEarly, advance)
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Fatalf("batch %d, arrival %v (-plain +engine):\n%s", batch, arrival, diff)
+				t.Fatalf("%+v, arrival %v (-plain +engine):\n%s", o, arrival, diff)
 			}
 			s := b.Summary()
 			if n := s.Streams[0].Late + s.Streams[1].Late; n != wantLate || s.Streams[0].Returned+s.Streams[1].Returned != 0 {

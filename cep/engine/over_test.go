@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"runtime"
 	"strings"
 	"testing"
 
@@ -125,6 +126,7 @@ func TestLayersDependOnInputAlone(t *testing.T) {
 		)
 	}
 	counts := map[string]int{}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	rapid.Check(t, func(t *rapid.T) {
 		all := drawPartitions(t)
 		advance := rapid.SampledFrom([]cep.Duration{0, 3, engine.ToEnd}).Draw(t, "advance")
@@ -134,17 +136,17 @@ func TestLayersDependOnInputAlone(t *testing.T) {
 				base = append(base, i)
 			}
 		}
-		_, want := run(t, build(), 1, all, base, false, advance)
+		_, want := run(t, build(), layout{engine.Options{Batch: 1}, 1}, all, base, false, advance)
 		for _, l := range want {
 			name, _, _ := strings.Cut(l, " ")
 			counts[name]++
 		}
 		for range 3 {
 			arrival := rapid.Permutation(base).Draw(t, "arrival")
-			batch := rapid.SampledFrom([]int{1, 2, 3, 10, 1000}).Draw(t, "batch")
-			_, got := run(t, build(), batch, all, arrival, rapid.Bool().Draw(t, "end early"), advance)
+			o := drawLayout(t)
+			_, got := run(t, build(), o, all, arrival, rapid.Bool().Draw(t, "end early"), advance)
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Fatalf("batch %d, arrival %v:\n%s", batch, arrival, diff)
+				t.Fatalf("%+v, arrival %v:\n%s", o, arrival, diff)
 			}
 		}
 	})

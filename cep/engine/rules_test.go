@@ -181,8 +181,13 @@ type bench struct {
 }
 
 func newBench(t fataler, set *rules.Set, batch int, streams ...engine.Stream) *bench {
+	return newBenchWith(t, set, engine.Options{Batch: batch}, streams...)
+}
+
+func newBenchWith(t fataler, set *rules.Set, o engine.Options, streams ...engine.Stream) *bench {
 	b := &bench{}
-	core, err := engine.New(set, streams, engine.Options{Batch: batch, Alert: func(a *cep.Alert) { b.alerts = append(b.alerts, line(a)) }})
+	o.Alert = func(a *cep.Alert) { b.alerts = append(b.alerts, line(a)) }
+	core, err := engine.New(set, streams, o)
 	if err != nil {
 		t.Fatal(err)
 	}
