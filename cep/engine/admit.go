@@ -9,8 +9,13 @@ import (
 )
 
 // Open announces a partition: from now on its stream waits for it. Push opens partitions by itself, but what comes late in
-// one that nobody announced may lie below what was released.
-func (c *Core) Open(id *cep.Partition) { c.partition(id) }
+// one that nobody announced may lie below what was released. One that had ended may bring more: its stream waits for it again.
+func (c *Core) Open(id *cep.Partition) {
+	if p := c.partition(id); p != nil && p.ended {
+		p.stream.refresh()
+		p.ended = false
+	}
+}
 
 // partition returns the clock of a partition, nil for one of a stream that nothing reads.
 func (c *Core) partition(id *cep.Partition) *partition {

@@ -411,3 +411,39 @@ func sameByClock(t *rapid.T, want, got []engine.Out) {
 		t.Fatalf("by clock (-through +crashed):\n%s", diff)
 	}
 }
+
+// A partition that had ended may grow: it is read on behind its last record, and its stream waits for it again.
+func TestEndedPartitionGrows(t *testing.T) {
+	parts()
+	set := setOf(rule("r", 100, element{from: "auth", kind: "a"}, element{from: "auth", kind: "b"}))
+	l := newLife(t, set, engine.Options{Batch: 1}, engine.Stream{Name: "auth"})
+	l.Open(auth0)
+	for i, kind := range []string{"a", "x", "x"} {
+		in := ev(auth0, cep.Time(i), kind, "u")
+		in.offset = int64(10 * i)
+		l.take(0, in)
+	}
+	l.End(auth0)
+	l.barrier()
+	if s := l.disk.sources[0]; !s.Ended || s.From != 20 || s.Read != 20 {
+		t.Errorf("position %+v", s)
+	}
+	l.crash(engine.Options{Batch: 1}, [3]int{3})
+	l.Open(auth0)
+	if from := l.From(auth0); from != 20 {
+		t.Errorf("read from %d", from)
+	}
+	l.Open(auth1)
+	in := ev(auth0, 5, "b", "u")
+	in.offset = 30
+	l.take(0, in)
+	l.barrier()
+	if len(l.alerts) > 0 {
+		t.Error("the stream does not wait for its partitions")
+	}
+	l.Finish(0)
+	l.barrier()
+	if len(l.alerts) != 1 || l.Summary().Streams[0].Events != 4 {
+		t.Errorf("%d alerts, %+v", len(l.alerts), l.Summary().Streams[0])
+	}
+}

@@ -178,6 +178,20 @@ func (c *Core) adoptPartition(q *partitionState, id *cep.Partition, s *stream) *
 	return p
 }
 
+// From is the offset from which a partition has to be read after [Resume] or [Restore]: that of a record which was read before,
+// or 0. Of one that had ended, and all of which was released, it is the last record.
+func (c *Core) From(id *cep.Partition) int64 {
+	p := c.partitions[id]
+	switch {
+	case p == nil:
+		return 0
+	case len(p.marks) == 0:
+		return max(p.again, 0)
+	default:
+		return p.marks[0].offset
+	}
+}
+
 // sources says from where each partition has to be read again.
 func (s *standing) sources() []checkpoint.SourcePosition {
 	var list []checkpoint.SourcePosition

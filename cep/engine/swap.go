@@ -457,12 +457,3 @@ func (w *swap) send(v *version, list []alert.Out) {
 		b.left.push(outgoing{o.Alert, at, v})
 	}
 }
-
-// From is the offset from which a partition has to be read after [Resume] or [Restore]: 0 if nothing of it was read.
-func (c *Core) From(id *cep.Partition) int64 {
-	p := c.partitions[id]
-	if p == nil || len(p.marks) == 0 {
-		return 0
-	}
-	return p.marks[0].offset
-}
