@@ -20,7 +20,7 @@ const (
 
 // brake holds the state of a machine against the limits of its rule.
 type brake struct {
-	rule     string
+	slots    Slots
 	keysMax  int   // of a slot; 0: any number
 	bytesMax int64 // of a slot; 0: any number
 	keys     [brakeSlots]int
@@ -42,40 +42,56 @@ func newBrake(p *Pattern) *brake {
 		return nil
 	}
 	share := func(n int64) int64 { return (max(n, 0) + brakeSlots - 1) / brakeSlots }
-	b := &brake{rule: p.Rule, keysMax: int(share(int64(p.Limits.KeysMax))), bytesMax: share(p.Limits.StateBytes)}
+	b := &brake{slots: SlotsOf(p.Rule), keysMax: int(share(int64(p.Limits.KeysMax))), bytesMax: share(p.Limits.StateBytes)}
 	if b.bytesMax > 0 {
 		b.weights = map[string]weight{}
 	}
 	return b
 }
 
-// brakeSlot is FNV-1a over rule and key, the same in every process.
-func brakeSlot[T ~string | ~[]byte](rule string, key T) int {
-	h := uint32(2166136261)
+// Slots are the 256 parts into which the keys of a rule fall, the same in every process: a shard owns whole slots.
+type Slots uint32
+
+// The constants of FNV-1a.
+const (
+	fnvBasis = 2166136261
+	fnvPrime = 16777619
+)
+
+// SlotsOf returns the slots of a rule.
+func SlotsOf(rule string) Slots {
+	h := uint32(fnvBasis)
 	for i := range len(rule) {
-		h = (h ^ uint32(rule[i])) * 16777619
+		h = (h ^ uint32(rule[i])) * fnvPrime
 	}
-	h *= 16777619
+	return Slots(h * fnvPrime)
+}
+
+// Of returns the slot of a key.
+func (s Slots) Of(key []byte) uint8 { return slotOf(s, key) }
+
+func slotOf[T ~string | ~[]byte](s Slots, key T) uint8 {
+	h := uint32(s)
 	for i := range len(key) {
-		h = (h ^ uint32(key[i])) * 16777619
+		h = (h ^ uint32(key[i])) * fnvPrime
 	}
-	return int(h^h>>8^h>>16^h>>24) & (brakeSlots - 1)
+	return uint8(h ^ h>>8 ^ h>>16 ^ h>>24)
 }
 
 // crowded says whether the slot of a key that has no state has no room for another key.
 func (b *brake) crowded(key []byte) bool {
-	return b != nil && b.keysMax > 0 && b.keys[brakeSlot(b.rule, key)] >= b.keysMax
+	return b != nil && b.keysMax > 0 && b.keys[slotOf(b.slots, key)] >= b.keysMax
 }
 
 // heavy says whether the slot of a key must not hold more than it does.
 func (b *brake) heavy(key []byte) bool {
-	return b != nil && b.bytesMax > 0 && b.bytes[brakeSlot(b.rule, key)] >= b.bytesMax
+	return b != nil && b.bytesMax > 0 && b.bytes[slotOf(b.slots, key)] >= b.bytesMax
 }
 
 // settle notes what has become of a key after an event or a deadline: whether it was there before and is there now, how many
 // starts it has, and how to weigh it.
 func (b *brake) settle(key string, was, is bool, starts int, weigh func() int64) {
-	slot := brakeSlot(b.rule, key)
+	slot := slotOf(b.slots, key)
 	switch {
 	case is && !was:
 		b.keys[slot]++

@@ -24,7 +24,7 @@ func checkBrake(m *Machine) error {
 	}
 	var bytes [brakeSlots]int64
 	for k := range known {
-		slot := brakeSlot(m.brake.rule, k)
+		slot := Slot(m.program.pattern.Rule, k)
 		keys[slot]++
 		bytes[slot] += m.brake.weights[k].bytes
 	}
@@ -140,7 +140,7 @@ func TestStateBrake(t *testing.T) {
 	if m.Counters().Braked == 0 || m.Keys() != 2 {
 		t.Errorf("%d braked, %d keys, %d kB", m.Counters().Braked, m.Keys(), kilobytes(m.brake))
 	}
-	if brakeSlot("test", "hot") == brakeSlot("test", "other") {
+	if Slot("test", "hot") == Slot("test", "other") {
 		t.Fatal("the keys must fall into two slots")
 	}
 	open := m.OpenStarts()

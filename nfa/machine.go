@@ -86,22 +86,14 @@ type expiry struct {
 // calls [Memo.Next]; nil: the machine has one to itself.
 func NewMachine(p *Program, memo *Memo) *Machine {
 	m := &Machine{
-		program: p, memo: memo, now: cep.BeforeAll, firstTime: cep.BeforeAll, soon: cep.AfterAll,
+		program: p, now: cep.BeforeAll, firstTime: cep.BeforeAll, soon: cep.AfterAll,
 		memories: make([]memories, len(p.memories)), view: history{program: p}, keeps: make([]*kept, len(p.layouts)),
 		values: make([]cep.Value, len(p.layouts)), tuples: make([]string, len(p.elements)),
 	}
 	if p.repeats {
 		m.cons, m.same = map[consKey]*node{}, map[runKey]struct{}{}
 	}
-	if memo == nil {
-		ids := 0
-		for i := range p.elements {
-			if w := p.elements[i].Where; w != nil {
-				ids = max(ids, w.ID+1)
-			}
-		}
-		m.memo, m.ownMemo = NewMemo(ids), true
-	}
+	m.setMemo(memo)
 	m.brake = newBrake(&p.pattern)
 	if p.rows != nil {
 		m.rows = newRowMachine(m)

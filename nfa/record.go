@@ -361,8 +361,8 @@ func (r *Restorer) Machine() (*Machine, error) {
 	return m, nil
 }
 
-// Slot is the one of 256 parts into which the keys of a rule fall, the same in every process: a shard owns whole slots.
-func Slot[T ~string | ~[]byte](rule string, key T) uint8 { return uint8(brakeSlot(rule, key)) }
+// Slot is the slot of a key of a rule: see [Slots].
+func Slot[T ~string | ~[]byte](rule string, key T) uint8 { return slotOf(SlotsOf(rule), key) }
 
 // SetCounters makes c the counters.
 func (m *Machine) SetCounters(c Counters) {

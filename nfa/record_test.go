@@ -129,18 +129,23 @@ func shardOf(p *Program, key string, shards int) int {
 	return int(Slot(p.pattern.Rule, key)) * shards / 256
 }
 
+// advanceDue moves the machines for which that changes something, as the engine does: their times differ.
+func advanceDue(machines []*Machine, w cep.Time) {
+	for _, m := range machines {
+		if m.NextDeadline() <= w {
+			m.Advance(w)
+		}
+	}
+}
+
 // feedShards runs the inputs on machines that share the keys, and prints what [feed] prints but for the order between keys.
 func feedShards(machines []*Machine, list []input) []string {
 	var out []string
 	for _, in := range list {
 		if in.event == nil {
-			for _, m := range machines {
-				m.Advance(in.advance)
-			}
+			advanceDue(machines, in.advance)
 		} else {
-			for _, m := range machines { // as one machine does before it looks at an event of any key
-				m.Advance(in.event.Time - 1)
-			}
+			advanceDue(machines, in.event.Time-1) // as one machine does before it looks at an event of any key
 			m := machines[shardOf(machines[0].program, in.key, len(machines))]
 			m.Event([]byte(in.key), in.event, in.mask)
 		}
@@ -201,6 +206,18 @@ func recordsEverywhere(t *testing.T, draw func(*rapid.T) *Program, inputs int) {
 		for i := range list {
 			if d := cmp.Diff(want[i:i+1], feedShards(machines, list[i:i+1])); d != "" {
 				t.Fatalf("input %d of %d (-one +restored):\n%s\n%s", i, len(list), d, p)
+			}
+			if rapid.IntRange(0, 5).Draw(t, "swap") == 5 {
+				q, err := Compile(p.pattern)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, m := range machines {
+					if err := m.Under(q, nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				p = q
 			}
 			if rapid.IntRange(0, 2).Draw(t, "epoch") != 0 {
 				continue
@@ -278,6 +295,42 @@ func TestChanges(t *testing.T) {
 	m.StoredKeys(func(key string) { stored = append(stored, key) })
 	if !slices.Equal(stored, []string{"a"}) {
 		t.Errorf("stored: %q", stored)
+	}
+}
+
+// TestUnder: a machine goes on under a program compiled anew, with other conditions and another memo, and not under another
+// one; brakes that were set otherwise hold from then on.
+func TestUnder(t *testing.T) {
+	b := sequence(t, "a >>b")
+	m := NewMachine(b.compile(t), nil)
+	letters := stream("a a b b")
+	for i, ev := range letters[:2] {
+		m.Event([]byte{byte('k' + i)}, ev, all)
+	}
+	other := NewMachine(sequence(t, "a >>b >>c").compile(t), nil).Program()
+	if err := m.Under(other, nil); !errors.Is(err, ErrSnapshot) || m.Program() == other {
+		t.Errorf("under another program: %v", err)
+	}
+	asked := 0
+	again := sequence(t, "a >>b")
+	again.Limits.KeysMax = 1
+	again.Elements[1].Where = &Pred{ID: 0, Text: "any", Unary: true, Test: func(*cep.Scope) (bool, error) { asked++; return true, nil }}
+	p := again.compile(t)
+	memo := NewMemo(1)
+	if err := m.Under(p, memo); err != nil {
+		t.Fatal(err)
+	}
+	m.Event([]byte("k"), letters[2], all)
+	memo.Next()
+	m.Event([]byte("l"), letters[3], all)
+	if got, want := lines(p, m), "a=1 b=3 @3; a=2 b=4 @4"; got != want || asked != 2 {
+		t.Errorf("%s, want %s; asked %d times", got, want, asked)
+	}
+	if m.Keys() != 0 || m.brake.keys != [brakeSlots]int{} {
+		t.Errorf("%d keys", m.Keys())
+	}
+	if SlotsOf("r").Of([]byte("k")) != Slot("r", "k") {
+		t.Error("two slots of one key")
 	}
 }
 
