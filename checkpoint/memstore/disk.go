@@ -52,7 +52,7 @@ type entry struct {
 }
 
 type base struct {
-	state   map[place]string
+	state   state
 	damaged bool
 }
 
@@ -61,6 +61,9 @@ type box struct {
 	letters []checkpoint.Outgoing
 	last    uint64
 }
+
+// state is all records of an epoch. Values are shared between epochs and never changed.
+type state map[place][]byte
 
 // place is where a value stands.
 type place struct {
@@ -138,23 +141,51 @@ func (d *Disk) kept() []cep.Epoch { return slices.Sorted(maps.Keys(d.epochs)) }
 func (d *Disk) isBase(e cep.Epoch) bool { return e == 1 || d.bases[e] != nil }
 
 // restore returns the state at an epoch, from the newest base that allows it.
-func (d *Disk) restore(e cep.Epoch) (map[place]string, error) {
+func (d *Disk) restore(e cep.Epoch) (state, error) {
+	from, err := d.findBase(e)
+	if err != nil {
+		return nil, err
+	}
+	now := state{}
+	if from > 0 {
+		now = maps.Clone(d.bases[from].state)
+	}
+	for x := from + 1; x <= e; x++ {
+		for _, r := range d.epochs[x].records {
+			p := place{r.Slot, string(r.Key)}
+			if r.Value == nil {
+				delete(now, p)
+			} else {
+				now[p] = r.Value
+			}
+		}
+	}
+	return now, nil
+}
+
+// findBase returns the newest base that leads to an epoch: it is sound, and so is all that changed since.
+func (d *Disk) findBase(e cep.Epoch) (cep.Epoch, error) {
 	en := d.epochs[e]
 	if en == nil {
-		return nil, checkpoint.ErrMissing
+		return 0, checkpoint.ErrMissing
 	}
 	if en.damaged {
-		return nil, damage("epoch %d", e)
+		return 0, damage("epoch %d", e)
 	}
 	why := damage("every base below epoch %d", e)
+	at := e
 	for _, from := range slices.Backward(d.standing(e)) {
-		state, err := d.from(from, e)
-		if err == nil {
-			return state, nil
+		for ; at > from; at-- {
+			if d.epochs[at].damaged {
+				return 0, damage("epoch %d", at) // every older base needs it as well
+			}
 		}
-		why = err
+		if from == 0 || !d.bases[from].damaged {
+			return from, nil
+		}
+		why = damage("base of epoch %d", from)
 	}
-	return nil, why
+	return 0, why
 }
 
 // standing returns the bases up to an epoch, ascending: 0 is the empty state that the first epoch follows.
@@ -169,31 +200,6 @@ func (d *Disk) standing(e cep.Epoch) []cep.Epoch {
 		}
 	}
 	return l
-}
-
-// from returns the state at an epoch by one base and what changed since.
-func (d *Disk) from(from, e cep.Epoch) (map[place]string, error) {
-	state := map[place]string{}
-	if from > 0 {
-		if d.bases[from].damaged {
-			return nil, damage("base of epoch %d", from)
-		}
-		state = maps.Clone(d.bases[from].state)
-	}
-	for x := from + 1; x <= e; x++ {
-		if d.epochs[x].damaged {
-			return nil, damage("epoch %d", x)
-		}
-		for _, r := range d.epochs[x].records {
-			p := place{r.Slot, string(r.Key)}
-			if r.Value == nil {
-				delete(state, p)
-			} else {
-				state[p] = string(r.Value)
-			}
-		}
-	}
-	return state, nil
 }
 
 func damage(format string, e cep.Epoch) error {
@@ -327,7 +333,7 @@ func (d *Disk) check() error {
 	var errs []error
 	kept := d.kept()
 	for i, e := range kept {
-		if _, err := d.restore(e); err != nil {
+		if _, err := d.findBase(e); err != nil {
 			errs = append(errs, fmt.Errorf("epoch %d: %w", e, err))
 		}
 		if i > 0 && kept[i-1] != e-1 {

@@ -76,7 +76,7 @@ func (s *Store) Epochs(ctx context.Context) ([]checkpoint.Info, error) {
 	var l []checkpoint.Info
 	for _, e := range s.disk.kept() {
 		i := checkpoint.Info{Epoch: e, Base: s.disk.isBase(e), Bytes: s.disk.epochs[e].bytes}
-		if _, err := s.disk.restore(e); err != nil {
+		if _, err := s.disk.findBase(e); err != nil {
 			i.Damage = err.Error()
 		}
 		l = append(l, i)
