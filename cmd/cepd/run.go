@@ -107,15 +107,21 @@ func runJob(cmd *cobra.Command, f runFlags) error {
 		}
 		return silent(exitRules)
 	}
-	if n := len(diagnostics); n > 0 {
-		newPrinter(stderr).printf("cepd: %s; cepd check -c %s shows what is meant\n", countDiagnostics(diagnostics), f.file)
-	}
 	if err := runnable(c, set, f); err != nil {
 		return err
 	}
 	log := newLogger(stderr, c.Log)
+	if len(diagnostics) > 0 {
+		log.Warn("cepd check -c shows warnings", "config", f.file, "found", countDiagnostics(diagnostics))
+	}
 	redissink.RouteClientLog(log)
-	return classified(serve(cmd.Context(), c, set, f, cmd.InOrStdin(), cmd.OutOrStdout(), log))
+	err = classified(serve(cmd.Context(), c, set, f, cmd.InOrStdin(), cmd.OutOrStdout(), log))
+	if coded, ok := errors.AsType[*codedError](err); ok && c.Log.Format == config.LogJSON {
+		// Whoever reads the log as JSON reads nothing else.
+		log.Error("the job has ended", "err", coded.err, "code", coded.code)
+		return silent(coded.code)
+	}
+	return err
 }
 
 // runnable reports what the flags and the configuration cannot mean together.
@@ -168,6 +174,7 @@ func serve(stop context.Context, c *config.Config, set *rules.Set, f runFlags, s
 	case <-stop.Done():
 		err = drain(running, j, l, ended, log)
 	}
+	lastAnswers(running, l)
 	if err != nil {
 		return err
 	}
@@ -182,9 +189,7 @@ func drain(ctx context.Context, j *job.Job, l *listener, ended <-chan error, log
 	log.Info("stopping: nothing more is read; a second signal ends the process at once")
 	end, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
-	requests, cancelRequests := context.WithTimeout(end, lastRequests)
-	defer cancelRequests()
-	l.close(requests)
+	lastAnswers(end, l)
 	drained := j.Drain(end)
 	err := <-ended
 	unsent, isUnsent := errors.AsType[*job.UnsentError](drained)
@@ -197,6 +202,13 @@ func drain(ctx context.Context, j *job.Job, l *listener, ended <-chan error, log
 			drainTimeout, drained, j.Status().Epoch.Committed)
 	}
 	return err
+}
+
+// lastAnswers closes the listener, once requests that are being answered have their answer.
+func lastAnswers(ctx context.Context, l *listener) {
+	ctx, cancel := context.WithTimeout(ctx, lastRequests)
+	defer cancel()
+	l.close(ctx)
 }
 
 // logStart says what runs.
@@ -242,7 +254,7 @@ func classified(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, context.Canceled):
-		return &codedError{exitInterrupted, errors.New("interrupted before the job had started; nothing has changed")}
+		return &codedError{exitInterrupted, errors.New("interrupted before the job had started")}
 	case errors.Is(err, job.ErrRefused) || sinks.Permanent(err):
 		return &codedError{exitDecision, err}
 	}
