@@ -64,7 +64,8 @@ func (f facts) refusal(c *Config) string {
 	if _, err := fmt.Sscanf(f["redis_version"], "%d.%d", &major, &minor); err == nil && (major < 6 || major == 6 && minor < 2) {
 		return fmt.Sprintf("the server is Redis %s; 6.2 is the oldest one that is supported", f["redis_version"])
 	}
-	if f["role"] == "slave" {
+	// Sentinels and clusters may be failing over just now: then READONLY says it, and passes.
+	if f["role"] == "slave" && !c.Cluster && c.Sentinel == "" {
 		return fmt.Sprintf("the server is a replica of %s:%s and takes no writes; give the address of the master", f["master_host"], f["master_port"])
 	}
 	switch mode := f["redis_mode"] + f["server_mode"]; { // Valkey has a name of its own

@@ -15,5 +15,7 @@
 // Everything that is started here ends with its test, killed by its own process id. Nothing outside is touched: ports are
 // free ones of the loopback address, directories those of the test.
 //
-// Concurrency: the methods of a Server may be called from any goroutine, but for Kill and Restart, which belong to one.
+// # Concurrency
+//
+// The methods of a Server may be called from any goroutine, but for Kill and Restart, which belong to one.
 package redistest
