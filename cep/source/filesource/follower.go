@@ -143,7 +143,7 @@ type sight struct {
 type watch struct {
 	*Follower
 	discovery source.Discovery
-	known     map[string]bool
+	known     map[string]bool // the names that beginnings of contents are held against
 	round     int
 	order     []*sight // of the last scan, in the order of the paths
 	sights    map[string]*sight
@@ -435,7 +435,10 @@ func (w *watch) add(s *sight, id *identity, name string, named int, found map[*f
 	if old := w.parts[name]; old != nil {
 		delete(w.short, old)
 	}
-	w.parts[name], w.known[name], w.short[p] = p, true, true
+	w.parts[name], w.short[p] = p, true
+	if named < headSize {
+		w.known[name] = true // so that it is found again by its beginning
+	}
 	w.learn(p)
 	found[p] = true
 	return p, nil

@@ -475,3 +475,19 @@ func FuzzBody(f *testing.F) {
 		}
 	})
 }
+
+// Nesting is bounded before anything decodes it.
+func TestDeep(t *testing.T) {
+	h := httpsource.New(httpsource.Config{Streams: map[string]httpsource.Stream{"auth": {Log: open(t, eventlog.Config{})}}, EventMax: 8 << 20})
+	for _, body := range []string{
+		`{"a":` + strings.Repeat("[", 5<<20), strings.Repeat(`{"a":`, 1<<20) + "1" + strings.Repeat("}", 1<<20),
+	} {
+		w := send(h, request(body))
+		if w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), `"reason":"too_deep"`) {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	}
+	if w := send(h, request(strings.Repeat("[", 5<<20))); w.Code != http.StatusBadRequest {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
