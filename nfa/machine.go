@@ -42,6 +42,7 @@ type Machine struct {
 	event     *cep.Event
 	runs      *Runs
 	isNext    uint64      // Seq of the event before in the key's stream
+	holds     uint64      // names whose unary condition is known to hold
 	heard     uint64      // elements that may take the event, or be broken by it
 	seq       uint64      // known, truth and values are about the event with this Seq
 	known     uint64      // elements whose unary condition was asked
@@ -155,7 +156,10 @@ func (m *Machine) Drain() { m.draining = true }
 // strict links and prev it counts in any case. Time moves to the event first.
 //
 // The machine copies what it keeps of the event and of the key, but not the bytes of strings.
-func (m *Machine) Event(key []byte, ev *cep.Event, mask uint64) {
+func (m *Machine) Event(key []byte, ev *cep.Event, mask uint64) { m.Offer(key, ev, mask, 0) }
+
+// Offer is Event where it is known of some names, by their bits, that their unary condition holds. It is not asked again.
+func (m *Machine) Offer(key []byte, ev *cep.Event, mask, holds uint64) {
 	invariant.Check(ev.Time > m.now, "event at %v, watermark %v", ev.Time, m.now)
 	m.Advance(ev.Time - 1)
 	if m.rows != nil {
@@ -168,7 +172,7 @@ func (m *Machine) Event(key []byte, ev *cep.Event, mask uint64) {
 		entry = 0
 	}
 	m.counters.Delivered++
-	m.event, m.heard, m.kept = ev, alwaysHeard, 0
+	m.event, m.heard, m.kept, m.holds = ev, alwaysHeard, 0, holds
 	if ev.Seq != m.seq {
 		m.seq, m.known, m.truth = ev.Seq, 0, 0
 		if m.ownMemo {
@@ -282,7 +286,7 @@ func (e *element) admits(mask uint64) bool { return e.Name < 0 || mask>>e.Name&1
 
 // unary is the condition of an element if it reads the event alone, else true.
 func (m *Machine) unary(e *element) bool {
-	if e.Where == nil || !e.Where.Unary {
+	if e.Name >= 0 && m.holds>>e.Name&1 != 0 || e.Where == nil || !e.Where.Unary {
 		return true
 	}
 	if m.known&e.bit == 0 {

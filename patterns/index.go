@@ -17,11 +17,17 @@ import (
 type Index struct {
 	streams map[string]*streamIndex
 	found   []int
-	stamps  []uint64 // by rule: the lookup that found it last
+	hits    []hit // by rule
 	lookup  uint64
 	// last is the partition of the last event, and current the index of its stream: most events are like the last.
 	last    *cep.Partition
 	current *streamIndex
+}
+
+// hit is what was found of a rule last.
+type hit struct {
+	lookup uint64 // the lookup that found it
+	may    uint64 // the names whose conditions may hold
 }
 
 // streamIndex is the index over the rules that read one stream.
@@ -42,6 +48,7 @@ type fieldIndex struct {
 type posting struct {
 	rule, slot int32 // slot is noBound where any event will do
 	min, max   float64
+	names      uint64 // the element's name, or all of them
 }
 
 const noBound = -1
@@ -61,7 +68,7 @@ func (p *posting) admits(ev *cep.Event) bool {
 
 // NewIndex returns an index over the rules; lookups give positions in this list.
 func NewIndex(rules []*Rule) *Index {
-	x := &Index{streams: map[string]*streamIndex{}, stamps: make([]uint64, len(rules))}
+	x := &Index{streams: map[string]*streamIndex{}, hits: make([]hit, len(rules))}
 	weight := constantsBySlot(rules)
 	for i, r := range rules {
 		for _, stream := range r.Streams {
@@ -69,7 +76,7 @@ func NewIndex(rules []*Rule) *Index {
 		}
 		if over := r.Alert.Resolve; over != nil && over.Where != nil {
 			for _, stream := range over.From {
-				x.stream(stream).enter(i, weight, over.Where)
+				x.stream(stream).enter(i, 0, weight, over.Where)
 			}
 		}
 	}
@@ -123,19 +130,22 @@ func constantsBySlot(rules []*Rule) map[int]int {
 // add enters rule i for the events of a stream.
 func (s *streamIndex) add(i int, r *Rule, stream string, weight map[int]int) {
 	if everyEventCounts(r) {
-		s.enter(i, weight, r.Where)
+		s.enter(i, everyName, weight, r.Where)
 		return
 	}
 	for _, t := range takers(r) {
 		if slices.Contains(t.from, stream) {
-			s.enter(i, weight, r.Where, t.where)
+			s.enter(i, 1<<t.name, weight, r.Where, t.where)
 		}
 	}
 }
 
-// enter enters rule i for the events for which all the conditions may hold.
-func (s *streamIndex) enter(i int, weight map[int]int, conditions ...*expression.Expr) {
-	p := posting{rule: int32(i), slot: noBound}
+// everyName is the mask of all names of a rule.
+const everyName = ^uint64(0)
+
+// enter enters rule i for the events for which all the conditions may hold, those of some names.
+func (s *streamIndex) enter(i int, names uint64, weight map[int]int, conditions ...*expression.Expr) {
+	p := posting{rule: int32(i), slot: noBound, names: names}
 	eq, ok := choose(weight, conditions...)
 	if !ok {
 		s.always = append(s.always, p)
@@ -250,12 +260,21 @@ func (x *Index) Lookup(ev *cep.Event) []int {
 func (x *Index) gather(list []posting, ev *cep.Event) {
 	for i := range list {
 		p := &list[i]
-		if p.admits(ev) && x.stamps[p.rule] != x.lookup {
-			x.stamps[p.rule] = x.lookup
+		if !p.admits(ev) {
+			continue
+		}
+		h := &x.hits[p.rule]
+		if h.lookup != x.lookup {
+			*h = hit{lookup: x.lookup}
 			x.found = append(x.found, int(p.rule))
 		}
+		h.may |= p.names
 	}
 }
+
+// May returns the names of a rule that the last lookup has found whose conditions may hold: those of all others are false
+// for the event. See [Router.Narrow].
+func (x *Index) May(rule int) uint64 { return x.hits[rule].may }
 
 // lookup returns what the field's value leads to.
 func (f *fieldIndex) lookup(ev *cep.Event) []posting {

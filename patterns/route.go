@@ -19,6 +19,8 @@ type Delivery struct {
 	// Mask has the bit of each name that may take, or is forbidden, the event in this key. It may be 0: the event then
 	// still counts for `strict` and `prev`.
 	Mask uint64
+	// Holds has the bits of names whose condition is known to hold: nobody need ask it again.
+	Holds uint64
 	// Resolves says that the event ends an open alert of the key (S7.3), and nothing else: no element sees it by this.
 	Resolves bool
 }
@@ -29,17 +31,18 @@ type taker struct {
 	from  []string
 	by    []*expression.Expr
 	where *expression.Expr
+	edge  bool // it also looks at whether the condition held for the event before
 }
 
 // takers returns the takers of a rule.
 func takers(r *Rule) []taker {
 	var list []taker
 	for _, e := range r.Leaves() {
-		list = append(list, taker{e.Name, e.From, e.By, e.Where})
+		list = append(list, taker{e.Name, e.From, e.By, e.Where, e.Edge})
 	}
 	for i := range r.Without {
 		w := &r.Without[i]
-		list = append(list, taker{w.Name, w.From, w.By, w.Where})
+		list = append(list, taker{w.Name, w.From, w.By, w.Where, false})
 	}
 	return list
 }
@@ -102,6 +105,9 @@ type recipes struct {
 type recipe struct {
 	by   []*expression.Expr
 	mask uint64
+	// told are the names that must be told of the event whether their condition holds or not: those of steps that look at
+	// what the condition was for the event before.
+	told uint64
 	// conditions are those of the elements, next to each other because each event asks them.
 	conditions []condition
 }
@@ -110,12 +116,14 @@ type recipe struct {
 type condition struct {
 	bit  uint64
 	test func(*cep.Scope) (bool, error)
+	// alone says that no other taker has the name, nor is it told of all events: the condition speaks for the name.
+	alone bool
 }
 
-func conditionOf(name int, where *expression.Expr) condition {
-	c := condition{bit: 1 << name}
-	if where != nil && where.Unary {
-		c.test = where.Test
+func conditionOf(t *taker) condition {
+	c := condition{bit: 1 << t.name}
+	if t.where != nil && t.where.Unary {
+		c.test = t.where.Test
 	}
 	return c
 }
@@ -130,10 +138,13 @@ func NewRouter(r *Rule) *Router {
 		parts:    make([]cep.Value, len(r.Key)),
 		lists:    make([][]cep.Value, len(r.Key)),
 	}
-	for _, t := range takers(r) {
+	list := takers(r)
+	for i := range list {
+		t := &list[i]
+		alone := !t.edge && !slices.ContainsFunc(append(slices.Clone(list[:i]), list[i+1:]...), func(o taker) bool { return o.name == t.name })
 		for _, stream := range t.from {
 			rs := rt.recipes[stream]
-			rs.takers = addRecipe(rs.takers, t)
+			rs.takers = addRecipe(rs.takers, t, alone)
 			rt.recipes[stream] = rs
 		}
 	}
@@ -147,16 +158,22 @@ func NewRouter(r *Rule) *Router {
 	return rt
 }
 
-func addRecipe(list []recipe, t taker) []recipe {
-	c := conditionOf(t.name, t.where)
+func addRecipe(list []recipe, t *taker, alone bool) []recipe {
+	c := conditionOf(t)
+	c.alone = alone
+	told := uint64(0)
+	if t.edge {
+		told = c.bit
+	}
 	for i := range list {
 		if slices.EqualFunc(list[i].by, t.by, func(a, b *expression.Expr) bool { return a.Canonical == b.Canonical }) {
 			list[i].mask |= c.bit
+			list[i].told |= told
 			list[i].conditions = append(list[i].conditions, c)
 			return list
 		}
 	}
-	return append(list, recipe{by: t.by, mask: c.bit, conditions: []condition{c}})
+	return append(list, recipe{by: t.by, mask: c.bit, told: told, conditions: []condition{c}})
 }
 
 // Counters returns the counters, which go on counting.
@@ -165,18 +182,22 @@ func (rt *Router) Counters() *RouterCounters { return &rt.counters }
 // Route returns the keys that the event belongs to, each once, as far as it can count there: an event for which the
 // conditions of all elements are false from the start is left out, unless the rule uses `strict` or `prev`. The result is
 // valid until the next call.
-func (rt *Router) Route(ev *cep.Event) []Delivery {
+func (rt *Router) Route(ev *cep.Event) []Delivery { return rt.Narrow(ev, everyName) }
+
+// Narrow is Route where it is known that the conditions of only some names may hold, as [Index.May] says: the others are not
+// asked.
+func (rt *Router) Narrow(ev *cep.Event, may uint64) []Delivery {
 	if p := ev.Position.Partition; p != rt.last {
 		rt.last, rt.current = p, rt.recipes[p.Stream]
 	}
 	rt.scope.Event = ev
 	rt.deliveries, rt.buf = rt.deliveries[:0], rt.buf[:0]
 	if len(rt.current.takers) > 0 {
-		rt.routeTakers(ev)
+		rt.routeTakers(ev, may)
 	}
-	if over := rt.current.over; over != nil && rt.fits(over, 0) {
+	if over := rt.current.over; over != nil && rt.holds(over) {
 		n := len(rt.deliveries)
-		rt.addKeys(over, 0, n)
+		rt.addKeys(over, Delivery{}, n)
 		for i := range rt.deliveries[n:] {
 			rt.deliveries[n+i].Resolves = true
 		}
@@ -184,7 +205,7 @@ func (rt *Router) Route(ev *cep.Event) []Delivery {
 	return rt.deliveries
 }
 
-func (rt *Router) routeTakers(ev *cep.Event) {
+func (rt *Router) routeTakers(ev *cep.Event, may uint64) {
 	if rt.rule.Where != nil && !rt.test(rt.rule.Where) {
 		return
 	}
@@ -195,10 +216,11 @@ func (rt *Router) routeTakers(ev *cep.Event) {
 	rt.counters.Visible++
 	for i := range rt.current.takers {
 		rec := &rt.current.takers[i]
-		if !rt.every && !rt.fits(rec, hidden) {
+		d := Delivery{Mask: rec.mask &^ hidden}
+		if !rt.every && !rt.fits(rec, may&^hidden, &d) {
 			continue
 		}
-		if !rt.addKeys(rec, rec.mask&^hidden, 0) {
+		if !rt.addKeys(rec, d, 0) {
 			rt.counters.NoKey++
 		}
 	}
@@ -207,29 +229,49 @@ func (rt *Router) routeTakers(ev *cep.Event) {
 	}
 }
 
-// fits reports whether a taker of the recipe may take the event, as far as conditions on the event alone can tell. The
-// machine asks them again where it hears the event; where it does not, errors are counted here.
-func (rt *Router) fits(rec *recipe, hidden uint64) bool {
+// fits reports whether a taker of the recipe may take the event, as far as conditions on the event alone can tell, and takes
+// names out of the mask whose condition does not hold. It stops asking at the first that does: of the others the machine
+// asks those that it hears. An error is counted here where nothing fits, else by the machine, if it asks again.
+func (rt *Router) fits(rec *recipe, may uint64, d *Delivery) bool {
 	var failed error
+	fits, mask := false, rec.told
 	for i := range rec.conditions {
 		c := &rec.conditions[i]
-		if hidden&c.bit != 0 {
+		switch {
+		case may&c.bit == 0:
 			continue
+		case c.test == nil:
+			fits = true
+		case !fits:
+			ok, err := c.test(&rt.scope)
+			if err != nil {
+				failed = err
+				break
+			}
+			if !ok {
+				continue
+			}
+			fits = true
+			if c.alone {
+				d.Holds |= c.bit
+			}
 		}
-		if c.test == nil {
-			return true
-		}
-		ok, err := c.test(&rt.scope)
-		if err != nil {
-			failed = err
-		} else if ok {
-			return true
-		}
+		mask |= c.bit
 	}
-	if failed != nil {
+	d.Mask &= mask
+	if !fits && failed != nil {
 		rt.fail(failed)
 	}
-	return false
+	return fits
+}
+
+// holds asks the only condition of a recipe.
+func (rt *Router) holds(rec *recipe) bool {
+	ok, err := rec.conditions[0].test(&rt.scope)
+	if err != nil {
+		rt.fail(err)
+	}
+	return ok && err == nil
 }
 
 // except returns the names that exceptions hide the event from, and false where one hides it from all.
@@ -265,7 +307,7 @@ func (rt *Router) fail(err error) {
 }
 
 // addKeys adds the keys that a recipe yields, joined with equal ones from delivery n on; false where it yields none.
-func (rt *Router) addKeys(rec *recipe, mask uint64, n int) bool {
+func (rt *Router) addKeys(rec *recipe, d Delivery, n int) bool {
 	single := true
 	for i, by := range rec.by {
 		v, err := by.Eval(&rt.scope)
@@ -277,7 +319,7 @@ func (rt *Router) addKeys(rec *recipe, mask uint64, n int) bool {
 		single = single && v.Kind() != cep.KindList
 	}
 	if !single {
-		return rt.addProduct(rec, mask, n)
+		return rt.addProduct(rec, d, n)
 	}
 	start := len(rt.buf)
 	for _, v := range rt.parts[:len(rec.by)] {
@@ -287,26 +329,28 @@ func (rt *Router) addKeys(rec *recipe, mask uint64, n int) bool {
 			return false
 		}
 	}
-	rt.add(start, mask, n)
+	rt.add(start, d, n)
 	return true
 }
 
 // add makes the key at the end of buf a delivery, or joins it with the one from n on that has this key.
-func (rt *Router) add(start int, mask uint64, n int) {
+func (rt *Router) add(start int, d Delivery, n int) {
 	// The buffer may move while it grows; keys of earlier deliveries keep the old memory, whose content stays.
 	key := rt.buf[start:len(rt.buf):len(rt.buf)]
 	for i := n; i < len(rt.deliveries); i++ {
 		if string(rt.deliveries[i].Key) == string(key) {
-			rt.deliveries[i].Mask |= mask
+			rt.deliveries[i].Mask |= d.Mask
+			rt.deliveries[i].Holds |= d.Holds
 			rt.buf = rt.buf[:start]
 			return
 		}
 	}
-	rt.deliveries = append(rt.deliveries, Delivery{Key: key, Mask: mask})
+	d.Key = key
+	rt.deliveries = append(rt.deliveries, d)
 }
 
 // addProduct adds every combination of the different elements of list parts.
-func (rt *Router) addProduct(rec *recipe, mask uint64, n int) bool {
+func (rt *Router) addProduct(rec *recipe, d Delivery, n int) bool {
 	combinations := 1
 	for i := range rec.by {
 		v := rt.parts[i]
@@ -333,7 +377,7 @@ func (rt *Router) addProduct(rec *recipe, mask uint64, n int) bool {
 			rt.buf = rt.buf[:start]
 			continue
 		}
-		rt.add(start, mask, n)
+		rt.add(start, d, n)
 		some = true
 	}
 	return some
