@@ -51,9 +51,11 @@ var Failpoints = []string{
 // PublisherConfig is what a [Publisher] needs.
 type PublisherConfig struct {
 	// Name is the sink's name in logs.
-	Name      string
-	Sink      Sink
-	Outbox    Outbox
+	Name   string
+	Sink   Sink
+	Outbox Outbox
+	// Guarantee is what the sink was made for: one that keeps a position at its destination goes with ExactlyOnce, any other
+	// with the two that do not ask for it.
 	Guarantee Guarantee
 	// BatchMax, BytesMax, Grace, ProbeEvery: 0 means the constants of these names. Grace counts only where the position is
 	// at the destination: others could not tell that they have lost something.

@@ -185,6 +185,29 @@ func TestAcknowledgedAndLost(t *testing.T) {
 	})
 }
 
+// TestForgottenAfterAll: a destination that forgets what it has acknowledged gets it again, and the grace period begins anew.
+func TestForgottenAfterAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := memsink.NewServer(memsink.Options{})
+		o := &sinktest.Outbox{}
+		r := start(t, sinks.PublisherConfig{Sink: server.Sink(), Outbox: o})
+		all := commit(o, r, 10, "a")
+		r.drain(t)
+		time.Sleep(5 * time.Minute)
+		server.Forget()
+		time.Sleep(8 * time.Minute) // 13 since it was acknowledged first, 7 or 8 since it came back
+		wantBodies(t, server, all)
+		if s := r.Status(); s.Acknowledged != 10 || s.Forgotten != 0 {
+			t.Errorf("%+v", s)
+		}
+		time.Sleep(5 * time.Minute)
+		if s := r.Status(); s.Forgotten != 10 {
+			t.Errorf("%+v", s)
+		}
+		r.stop(t)
+	})
+}
+
 // TestLostWhileIdle: the probe finds what an idle destination has lost.
 func TestLostWhileIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

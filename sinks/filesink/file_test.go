@@ -1,16 +1,19 @@
 package filesink_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"hash/crc32"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -533,4 +536,66 @@ func TestNoRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.want(f.path, first, rest)
+}
+
+// TestFullDisk: a publisher waits for room on a disk that is full from the first alert on, and publishes everything then. Where
+// nothing may be mounted, TestNoRoom has shown the same by a limit of the process.
+func TestFullDisk(t *testing.T) {
+	folder := t.TempDir()
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", folder).CombinedOutput(); err != nil {
+		t.Logf("no tmpfs can be mounted here (%v: %s): TestNoRoom alone stands for a full disk", err, bytes.TrimSpace(out))
+		return
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("umount", folder).CombinedOutput(); err != nil {
+			t.Errorf("umount: %v: %s", err, out)
+		}
+	})
+	path := filepath.Join(folder, "alerts.jsonl")
+	o := &sinktest.Outbox{}
+	k := newSink(t, path)
+	p := sinks.NewPublisher(sinks.PublisherConfig{Name: "out", Sink: k, Outbox: o})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("run: %v", err)
+		}
+		if err := k.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	first := sinktest.Messages(sinks.Progress{}, 3, "a")
+	o.Commit(first...)
+	p.Wake()
+	if err := p.Drained(ctx); err != nil {
+		t.Fatal(err)
+	}
+	filler := filepath.Join(folder, "filler")
+	if err := os.WriteFile(filler, make([]byte, 1<<20), 0o666); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("fill: %v", err)
+	}
+	rest := sinktest.Messages(o.Range().Last, 2000, "a")
+	o.Commit(rest...)
+	p.Wake()
+	for p.Status().Attempts < 3 {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("it is not noticed: %+v", p.Status())
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	if s := p.Status(); !strings.Contains(s.Error, "no space left") || s.Published.Sequence != 3 {
+		t.Errorf("%+v", s)
+	}
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Drained(ctx); err != nil {
+		t.Fatal(err)
+	}
+	f := &file{t: t}
+	f.want(path, first, rest)
 }

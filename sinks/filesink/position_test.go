@@ -41,6 +41,62 @@ func FuzzReadPosition(f *testing.F) {
 	})
 }
 
+// TestPositionIsNotWritten: after an error nobody knows what is on the disk, so what is read is written again before it counts.
+func TestPositionIsNotWritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "alerts.jsonl")
+	k, err := New(Config{Path: path, Owner: "job/out"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	base := sinks.Progress{Lineage: 1}
+	if err := k.Begin(t.Context(), base); err != nil {
+		t.Fatal(err)
+	}
+	b := sinks.Batch{Base: base, Messages: sinktest.Messages(base, 3, "a")}
+	good := k.place.f
+	if k.place.f, err = os.Open(path + suffix); err != nil { // which cannot be written to
+		t.Fatal(err)
+	}
+	if _, err := k.Publish(t.Context(), b); err == nil || sinks.Permanent(err) || k.unsure == 0 {
+		t.Fatalf("%v; unsure of %d", err, k.unsure)
+	}
+	if err := k.place.close(); err != nil {
+		t.Fatal(err)
+	}
+	k.place.f = good
+	if _, err := k.Publish(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	before, err := k.place.read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Now it was written, and the sync failed.
+	k.unsure = before.Count
+	writes := 0
+	k.c.Failpoint = func(point string) {
+		if point == "filesink.slot" {
+			writes++
+		}
+	}
+	if _, err := k.Publish(t.Context(), b); err != nil { // it is there already, and that is only said once it is sure
+		t.Fatal(err)
+	}
+	after, err := k.place.read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(before, after); d != "" || writes != 1 || k.unsure != 0 {
+		t.Errorf("%d writes, unsure of %d (-before +after):\n%s", writes, k.unsure, d)
+	}
+	if err := k.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // FuzzTail puts anything behind the recorded length: what was published stays, and what comes next is published whole or the
 // sink stops and has changed nothing.
 func FuzzTail(f *testing.F) {
