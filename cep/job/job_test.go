@@ -12,7 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cepd/cepd/cep/engine"
+	"github.com/cepd/cepd/cep"
+	"github.com/cepd/cepd/cep/source"
 	"github.com/cepd/cepd/sinks"
 	"github.com/cepd/cepd/sinks/memsink"
 )
@@ -389,9 +390,50 @@ func TestRefusedEventsAreSent(t *testing.T) {
 	})
 }
 
-func TestEngineStreamsOrder(t *testing.T) {
-	j := &Job{config: Config{Streams: []Stream{{Stream: engine.Stream{Name: "b"}}, {Stream: engine.Stream{Name: "a"}}}}}
-	if got := j.engineStreams(); got[0].Name != "b" || got[1].Name != "a" {
-		t.Errorf("%v", got)
-	}
+// TestTimeOfArrival: the time of an event is when its record came in, and a record that does not say so is none.
+func TestTimeOfArrival(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "auth")
+		w.servers["dead"] = memsink.NewServer(memsink.Options{})
+		s := w.stream("auth")
+		s.set(func() {
+			for i, kind := range []string{"a", "b", "a", "c"} {
+				r := source.Record{Data: []byte(event(0, kind, "x")), Offset: 10 * int64(i), Arrived: cep.Time(i+5) * cep.Second}
+				if i == 2 {
+					r.Arrived = 0
+				}
+				s.tape("0").records = append(s.tape("0").records, r)
+			}
+		})
+		s.finish()
+		w.once(func(c *Config) { c.DeadLetters, c.Streams[0].Arrival = "dead", true })
+		if got := w.sent("out", "time"); !slices.Equal(got, []string{`"1970-01-01T00:00:06Z"`}) {
+			t.Errorf("alerts %q\n%s", got, w.log)
+		}
+		if got := w.sent("dead", "reason", "offset"); !slices.Equal(got, []string{`"no time" 20`}) {
+			t.Errorf("dead letters %q", got)
+		}
+	})
+}
+
+// TestDelimitedRecords: partitions of rows beside partitions of objects; what alerts show of them is JSON, what is refused is
+// shown as it was.
+func TestDelimitedRecords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "auth")
+		w.servers["late"] = memsink.NewServer(memsink.Options{})
+		w.rules = strings.Replace(pairs, `kind == "b"}]`, `kind == "b"}], alert: {include_events: all}`, 1)
+		s := w.stream("auth")
+		s.write("csv", "1,a,x", "2,b,x", "9,c,x", "3,a,x")
+		s.write("json", event(1, "a", "y"), event(2, "b", "y"))
+		s.set(func() { s.tape("csv").columns = []string{"t", "kind", "user"} })
+		s.finish()
+		w.once(func(c *Config) { c.Streams[0].Late = "late" })
+		if got, want := w.sent("out", "event"), []string{`{"t":1,"kind":"a","user":"x"}`, `{"t":1,"kind":"a","user":"y"}`}; !slices.Equal(got, want) {
+			t.Errorf("alerts %q, want %q\n%s", got, want, w.log)
+		}
+		if got := w.servers["late"].Bodies(); len(got) != 1 || !strings.HasSuffix(got[0], `"offset":30,"time":"1970-01-01T00:00:03Z","data":"3,a,x"}`) {
+			t.Errorf("late events %q", got)
+		}
+	})
 }

@@ -71,6 +71,7 @@ type tape struct {
 	closed  bool  // nothing will be added
 	broken  error // reading fails at the end of what is there
 	missing bool  // it is there for those who know, and not found
+	columns []string
 	seeks   []int64
 }
 
@@ -188,7 +189,9 @@ func (r *tapeReader) Partition() *cep.Partition { return r.id }
 func (r *tapeReader) Name() string { return "tape " + r.tape.name }
 
 // Format implements [source.Reader].
-func (r *tapeReader) Format() source.Format { return source.Format{} }
+func (r *tapeReader) Format() source.Format {
+	return source.Format{Columns: r.tape.columns, Comma: ','}
+}
 
 // Next implements [source.Reader].
 func (r *tapeReader) Next(ctx context.Context) (source.Record, error) {
