@@ -45,6 +45,7 @@ func openBolt(dir string, readOnly bool) (db *bolt.DB, stale bool, err error) {
 	db, err = bolt.Open(path, 0o600, &bolt.Options{
 		Timeout:         lockTimeout,
 		ReadOnly:        readOnly,
+		PreLoadFreelist: true, // for Size, where nobody writes
 		FreelistType:    bolt.FreelistMapType,
 		NoFreelistSync:  true,
 		InitialMmapSize: mapSize,

@@ -68,6 +68,9 @@ func TestReadOnly(t *testing.T) {
 	if got := contents(t, s, 5); len(got) == 0 {
 		t.Error("nothing was read")
 	}
+	if size, free := s.Size(); size != int64(len(before)) || free <= 0 || free >= size {
+		t.Errorf("%d of %d bytes are free", free, size)
+	}
 	_, _, compact := s.Compact(ctx)
 	for what, err := range map[string]error{
 		"commit": s.Commit(ctx, plain(6)), "note": s.Note(ctx, "n", nil), "rewind": s.Rewind(ctx, 1), "maintain": s.Maintain(ctx), "compact": compact,

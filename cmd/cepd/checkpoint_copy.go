@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -37,9 +38,9 @@ func pickEpoch(cmd *cobra.Command, s *boltstore.Store, want uint64) (cep.Epoch, 
 		}
 		return 0, usagef("--epoch %d: epochs %d to %d are kept", want, infos[0].Epoch, infos[len(infos)-1].Epoch)
 	}
-	for i := len(infos) - 1; i >= 0; i-- {
-		if infos[i].Damage == "" {
-			return infos[i].Epoch, nil
+	for _, i := range slices.Backward(infos) {
+		if i.Damage == "" {
+			return i.Epoch, nil
 		}
 	}
 	return 0, failed(errors.New("there is no checkpoint that is sound"))
