@@ -45,7 +45,7 @@ func (d *disk) lose(synced, now []byte) []byte {
 // TestCrashStates: the power fails at each point of each call; whatever of the unsynced writes is on the disk, the next process
 // publishes what is missing, once, and nothing that an fsync has acknowledged is lost.
 func TestCrashStates(t *testing.T) {
-	const total, each = 60, 6
+	const total, each = 48, 6
 	all := sinktest.Messages(sinks.Progress{}, total, "a")
 	random := rand.New(rand.NewPCG(8, 9))
 	states, torn := 0, 0
@@ -105,7 +105,7 @@ func TestCrashStates(t *testing.T) {
 		if len(d.syncedPosition) == 0 {
 			return // before the first Open has ended there is nothing that could be lost
 		}
-		for range 4 {
+		for range 3 {
 			judge()
 		}
 	}})

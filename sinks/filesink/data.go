@@ -293,8 +293,8 @@ func (s *Sink) clear(p *position, lines []byte) error {
 		s.c.Logger.Info("the new file was not empty", "path", s.c.Path, "bytes", tail.Size())
 		return s.adoptFile(s.data, p)
 	}
-	return &sinks.DivergedError{At: p.progress(), Detail: fmt.Sprintf("somebody else has written %d bytes to %s, behind the %d of this job: "+
-		"move the file away, and a new one is begun", tail.Size(), s.c.Path, p.Length)}
+	return &sinks.DivergedError{At: p.progress(), Detail: fmt.Sprintf("somebody else has written %d bytes to %s, behind the %d of this job (or this job has, before an older "+
+		"state was restored): move the file away, and a new one is begun", tail.Size(), s.c.Path, p.Length)}
 }
 
 // compare returns how much of tail is the beginning of lines, and whether the rest of it holds a NUL, which JSON never does.
