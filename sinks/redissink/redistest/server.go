@@ -69,7 +69,7 @@ func (s *Server) Restart(t testing.TB) {
 func (s *Server) spawn(args []string) error {
 	cmd := exec.Command(s.Program.Path, args...)
 	cmd.Dir = s.Dir
-	cmd.SysProcAttr = dieWithParent()
+	contain(cmd)
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", s.Program.Path, err)
 	}
@@ -102,8 +102,7 @@ func (s *Server) Kill() {
 		s.conn = nil
 	}
 	if s.cmd != nil {
-		_ = s.cmd.Process.Kill()
-		_ = s.cmd.Wait() // an error is how a killed process ends
+		kill(s.cmd)
 		s.cmd = nil
 	}
 }
