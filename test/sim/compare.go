@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/google/go-cmp/cmp"
@@ -34,9 +35,7 @@ func (w *world) compare(g *golden) error {
 
 func compareAlerts(g *golden, messages []sinks.Message) error {
 	got, want := map[lane][]string{}, map[lane][]string{}
-	for l, list := range g.alerts {
-		want[l] = list
-	}
+	maps.Copy(want, g.alerts)
 	seen := map[string]bool{}
 	for i := range messages {
 		var e envelope
