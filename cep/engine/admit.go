@@ -41,6 +41,7 @@ func (c *Core) enter(p *partition) {
 	p.stream.partitions = append(p.stream.partitions, p)
 	c.partitions[p.id] = p
 	c.numbering = nil
+	c.addLocal(p)
 }
 
 // Push takes the next event of the partition that is being read. Its position may name another partition, the one that a
@@ -136,7 +137,7 @@ func (c *Core) carriedBy(carrier *partition, ev *cep.Event) *partition {
 // doubt makes an event wait for what follows it.
 func (c *Core) doubt(p *partition, ev *cep.Event, keep Keeper, record []byte) {
 	d := &doubted{ev: *ev, size: len(record)}
-	if c.touches(p.stream, ev) {
+	if p.touches(ev) {
 		if keep != nil {
 			keep.Keep(ev)
 		}
@@ -206,29 +207,18 @@ func (c *Core) admit(p *partition, ev *cep.Event, keep Keeper, record []byte, si
 	if !again {
 		s.summary.Taken++
 	}
-	c.hand(s, ev, again, keep, size)
+	c.hand(p, ev, again, keep, size)
 }
 
 // hand puts an event on its way to the lanes that have a use for it.
-func (c *Core) hand(s *stream, ev *cep.Event, again bool, keep Keeper, size int) {
+func (c *Core) hand(p *partition, ev *cep.Event, again bool, keep Keeper, size int) {
+	s := p.stream
 	c.wanted = c.wanted[:0]
 	for _, k := range s.clocks {
-		if ev.Time <= k.released { // read again
-			continue
-		}
-		to := c.spread
-		if k.layer > 0 {
-			to = c.upper
-		}
-		k.route(k.readers, ev, again, to)
-		for _, i := range to.used {
-			target := i
-			if k.layer > 0 {
-				target = len(c.shards)
-			}
-			c.wanted = append(c.wanted, wanted{k, target, to.open[i]})
-		}
-		to.clear()
+		c.want(k, ev, again)
+	}
+	if p.local != nil {
+		c.want(p.local, ev, again)
 	}
 	if len(c.wanted) == 0 {
 		return
@@ -255,9 +245,29 @@ func (c *Core) hand(s *stream, ev *cep.Event, again bool, keep Keeper, size int)
 		}
 		e.stream, e.size = w.clock.streamAt(s), int64(size)
 		s.entered.add(e.size)
-		p := c.packets[w.target]
-		p.entries = append(p.entries, e)
+		to := c.packets[w.target]
+		to.entries = append(to.entries, e)
 	}
+}
+
+// want finds the lanes of a clock that have a use for an event.
+func (c *Core) want(k *clock, ev *cep.Event, again bool) {
+	if ev.Time <= k.released { // read again
+		return
+	}
+	to := c.spread
+	if k.layer > 0 {
+		to = c.upper
+	}
+	k.route(k.readers, ev, again, to)
+	for _, i := range to.used {
+		target := i
+		if k.layer > 0 {
+			target = len(c.shards)
+		}
+		c.wanted = append(c.wanted, wanted{k, target, to.open[i]})
+	}
+	to.clear()
 }
 
 // wanted is an event on its way to a lane: the target is the index of its shard, or that of the back behind them.
@@ -268,13 +278,11 @@ type wanted struct {
 }
 
 // touches reports whether a rule may have a use for the event.
-func (c *Core) touches(s *stream, ev *cep.Event) bool {
-	for _, k := range s.clocks {
-		if len(k.readers.index.Lookup(ev)) > 0 {
-			return true
-		}
+func (p *partition) touches(ev *cep.Event) bool {
+	if p.local != nil && len(p.local.readers.index.Lookup(ev)) > 0 {
+		return true
 	}
-	return false
+	return slices.ContainsFunc(p.stream.clocks, func(k *clock) bool { return len(k.readers.index.Lookup(ev)) > 0 })
 }
 
 // Refuse counts a record of the partition that is no event. The record is borrowed, for [Options.Reject].

@@ -83,27 +83,29 @@ func newBack(c *Core) *back {
 	}
 	b.shard.upper = true
 	b.spread = newSpread(1, b.shard.spare)
-	for _, k := range c.clocks {
-		j := &junction{clock: k, released: cep.BeforeAll}
-		for range n {
-			j.queues = append(j.queues, nil)
-			j.reached = append(j.reached, cep.BeforeAll)
-		}
-		for _, v := range k.versions {
-			x := newIssuer(v, n)
-			b.issuers[v] = x
-			j.issuers = append(j.issuers, x)
-			if v.heir == nil && v.rule.Alert.Resolve != nil {
-				j.followers = append(j.followers, x)
-			}
-		}
-		if k.layer > 0 {
-			j.readers = newReaders(k.versions)
-		}
-		b.junctions = append(b.junctions, j)
-	}
-	b.connect()
 	return b
+}
+
+// join makes the junction of a clock.
+func (b *back) join(k *clock) {
+	n := b.core.options.Shards
+	j := &junction{clock: k, released: cep.BeforeAll}
+	for range n {
+		j.queues = append(j.queues, nil)
+		j.reached = append(j.reached, cep.BeforeAll)
+	}
+	for _, v := range k.versions {
+		x := newIssuer(v, n)
+		b.issuers[v] = x
+		j.issuers = append(j.issuers, x)
+		if v.heir == nil && v.rule.Alert.Resolve != nil {
+			j.followers = append(j.followers, x)
+		}
+	}
+	if k.layer > 0 {
+		j.readers = newReaders(k.versions)
+	}
+	b.junctions = append(b.junctions, j)
 }
 
 // connect lets rules over alerts read the alerts of those below.
@@ -141,6 +143,9 @@ func (b *back) feed(x *issuer, reader *junction, raw bool) {
 
 // handle does what a packet says, with what the shards make of theirs.
 func (b *back) handle(p *packet) {
+	for _, k := range p.clocks {
+		b.join(k)
+	}
 	for _, e := range p.entries {
 		b.shard.lane(e.clock).buffer.push(e)
 	}

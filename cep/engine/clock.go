@@ -19,6 +19,8 @@ type clock struct {
 	layer int
 	reads []string
 	below []*clock
+	// partition is the only one whose events the rules see here; nil: they see those of all.
+	partition *partition
 	// versions are in the order of the rules' ids, older ones behind.
 	versions []*version
 	readers  *readers
@@ -75,6 +77,14 @@ func (r *readers) deliver(v *version, ev *cep.Event, again bool, to *spread) {
 	for _, d := range r.router(v, again).Route(ev) {
 		to.add(v, d.Key, d.Mask, d.Resolves)
 	}
+}
+
+// wire gives the versions their places, and finds out what they read.
+func (k *clock) wire() {
+	for i, v := range k.versions {
+		v.place = i
+	}
+	k.readers = newReaders(k.versions)
 }
 
 // routed is what a router has counted.
@@ -134,7 +144,11 @@ func (k *clock) watermark(now cep.Time) cep.Time {
 		w = min(w, b.released)
 	}
 	if ended {
-		return now
+		w = now
+	}
+	if k.partition != nil {
+		// What its stream has released is refused of the partition too: an idle one does not stand still.
+		w = max(w, k.partition.watermark)
 	}
 	return w
 }
@@ -165,6 +179,10 @@ func (k *clock) name() string {
 	var b strings.Builder
 	for _, s := range k.streams {
 		fmt.Fprintf(&b, "%q ", s.Name)
+	}
+	if k.partition != nil {
+		fmt.Fprintf(&b, "partition %q", k.partition.id.Name)
+		return b.String()
 	}
 	fmt.Fprintf(&b, "layer %d %q", k.layer, k.reads)
 	return b.String()

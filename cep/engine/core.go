@@ -56,16 +56,18 @@ type Core struct {
 	streams    []*stream
 	byName     map[string]*stream
 	partitions map[*cep.Partition]*partition
-	last       *partition // the one that Push saw last
-	clocks     []*clock   // lower layers first
-	versions   []*version // the newest of each rule, lower layers first
+	last       *partition  // the one that Push saw last
+	rules      []*enrolled // lower layers first
 	skipped    []RuleSummary
-	options    Options
-	numbers    uint64 // the last one given to a version, a book or a partition
-	numbering  *numbering
-	arrivals   uint64
-	arrived    cep.Time
-	waiting    int // events since the last release
+	// clocks are those that the rules share, lower layers first, and behind them those of partitions. fresh are those of them
+	// that the back does not know yet.
+	clocks, fresh []*clock
+	options       Options
+	numbers       uint64 // the last one given to a version, a book or a partition
+	numbering     *numbering
+	arrivals      uint64
+	arrived       cep.Time
+	waiting       int // events since the last release
 	// rereading is the number of partitions that have not been read again as far as a Core before this one had: until then
 	// nothing is released.
 	rereading int
@@ -139,16 +141,18 @@ func (c *Core) complete() {
 		c.packets = append(c.packets, &packet{})
 	}
 	for _, k := range c.clocks {
-		for i, v := range k.versions {
-			v.place = i
-		}
-		k.readers = newReaders(k.versions)
+		k.wire()
 	}
 	c.back = newBack(c)
+	for _, k := range c.clocks {
+		c.back.join(k)
+	}
+	c.back.connect()
+	c.fresh = nil
 	if c.options.Furthest {
-		for _, v := range c.versions {
-			for _, p := range c.parts(v) {
-				p.machine.TrackFurthest()
+		for _, e := range c.rules {
+			for _, v := range e.versions {
+				c.parts(v)[0].machine.TrackFurthest()
 			}
 		}
 	}
@@ -176,17 +180,38 @@ func (c *Core) addStreams(streams []Stream) error {
 	return nil
 }
 
+// enrolled is a rule of the set that runs.
+type enrolled struct {
+	rule *rules.Rule
+	// local is the stream whose partitions have a clock each for the rule, nil where there is one for all.
+	local *stream
+	// versions are the newest, one for each clock.
+	versions []*version
+}
+
 func (c *Core) addRule(r *rules.Rule) {
 	streams, missing := c.streamsOf(r)
 	if missing != "" {
 		c.skipped = append(c.skipped, RuleSummary{ID: r.ID, Skipped: fmt.Sprintf("nothing is read for its stream %q", missing)})
 		return
 	}
-	v := newVersion(r, c.set)
+	e := &enrolled{rule: r}
+	c.rules = append(c.rules, e)
+	if len(streams) == 1 && c.keepsApart(r, streams[0]) == "" {
+		e.local = streams[0]
+		streams[0].locals = append(streams[0].locals, e)
+		return
+	}
+	c.addVersion(e, c.clockOf(streams, r))
+}
+
+// addVersion lets a rule run on a clock.
+func (c *Core) addVersion(e *enrolled, k *clock) {
+	v := newVersion(e.rule, c.set)
 	v.number, v.book = c.number(), c.number()
-	v.clock = c.clockOf(streams, r)
-	v.clock.versions = append(v.clock.versions, v)
-	c.versions = append(c.versions, v)
+	v.clock = k
+	k.versions = append(k.versions, v)
+	e.versions = append(e.versions, v)
 }
 
 // number gives out the next number.
@@ -222,8 +247,8 @@ func (c *Core) clockOf(streams []*stream, r *rules.Rule) *clock {
 			return k
 		}
 	}
-	k := &clock{index: len(c.clocks), streams: streams, layer: r.Layer, reads: r.Reads, released: cep.BeforeAll, first: cep.AfterAll}
-	c.clocks = append(c.clocks, k)
+	k := &clock{streams: streams, layer: r.Layer, reads: r.Reads, released: cep.BeforeAll, first: cep.AfterAll}
+	c.addClock(k)
 	for _, s := range streams {
 		s.clocks = append(s.clocks, k)
 	}
@@ -235,12 +260,24 @@ func (c *Core) clockOf(streams []*stream, r *rules.Rule) *clock {
 	return k
 }
 
-// find returns the newest version of a rule that runs, nil where there is none of that id.
+func (c *Core) addClock(k *clock) {
+	k.index = len(c.clocks)
+	c.clocks, c.fresh = append(c.clocks, k), append(c.fresh, k)
+}
+
+// enlisted returns a rule that runs, nil where there is none of that id.
+func (c *Core) enlisted(id string) *enrolled {
+	i := slices.IndexFunc(c.rules, func(e *enrolled) bool { return e.rule.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return c.rules[i]
+}
+
+// find returns the newest version of a rule that has one clock for all, nil where there is none of that id.
 func (c *Core) find(id string) *version {
-	for _, v := range c.versions {
-		if v.rule.ID == id {
-			return v
-		}
+	if e := c.enlisted(id); e != nil && e.local == nil {
+		return e.versions[0]
 	}
 	return nil
 }

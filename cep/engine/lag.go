@@ -58,7 +58,7 @@ func (c *Core) Lagging() []Lag {
 				slowest = s
 			}
 		}
-		if slowest == nil || slowest.released >= highest {
+		if slowest == nil || slowest.released >= highest || k.partition != nil {
 			continue
 		}
 		lag := Lag{Stream: slowest.Name, Watermark: slowest.released, Behind: highest.Sub(slowest.released)}

@@ -123,12 +123,13 @@ func (c *Core) next(shard int) yield {
 
 // flush sends what has gathered on its way, with what is asked at the end of it.
 func (c *Core) flush(ask *barrier) {
-	if ask == nil && len(c.releases) == 0 && !c.full() {
+	if ask == nil && len(c.releases) == 0 && len(c.fresh) == 0 && !c.full() {
 		return
 	}
 	for _, p := range c.packets {
-		p.releases, p.barrier = c.releases, ask
+		p.clocks, p.releases, p.barrier = c.fresh, c.releases, ask
 	}
+	c.fresh = nil
 	if c.lines != nil {
 		for i, p := range c.packets {
 			select {
@@ -155,6 +156,9 @@ func (c *Core) flush(ask *barrier) {
 // pause waits until all that was pushed has been worked off: then shards and back wait for the next packet, and may be looked
 // at.
 func (c *Core) pause() {
+	if len(c.fresh) > 0 {
+		c.flush(nil)
+	}
 	if c.lines == nil || c.lines.packets == nil {
 		return
 	}

@@ -22,6 +22,9 @@ type Saved struct {
 	Older func(id string) (*rules.Set, error)
 }
 
+// ErrOtherClocks says that a rule would run on another clock than it did: that of its partitions, or one for all of them.
+var ErrOtherClocks = errors.New("it ran on another clock: key_local of its stream is not what it was")
+
 // ErrOtherRules says that a set of rules is not the one that a state belongs to.
 var ErrOtherRules = errors.New("other rules than those that ran")
 
@@ -47,17 +50,18 @@ func Restore(set *rules.Set, streams []Stream, parts *source.Partitions, o Optio
 		return nil, err
 	}
 	r := &restoration{core: c, standing: standing, versions: map[uint64]*restored{}, books: map[uint64]*version{}}
-	if err := r.match(s.Older); err != nil {
-		return nil, fmt.Errorf("restore: %w", err)
-	}
-	c.complete()
-	c.durable = true
-	c.adopt(standing, func(stream, name string) *cep.Partition {
+	c.adoptStreams(standing, func(stream, name string) *cep.Partition {
 		if p := parts.Get(stream, name); p != nil {
 			return p
 		}
 		return &cep.Partition{Stream: stream, Name: name, Order: alertOrder}
 	})
+	if err := r.match(s.Older); err != nil {
+		return nil, fmt.Errorf("restore: %w", err)
+	}
+	c.complete()
+	c.durable = true
+	c.adoptClocks(standing)
 	r.number()
 	if err := r.restore(s.Records); err != nil {
 		return nil, fmt.Errorf("restore: %w", err)
@@ -98,9 +102,15 @@ func (r *restoration) match(older func(id string) (*rules.Set, error)) error {
 			if known < 0 || c.set.Rules[known].Fingerprint != s.Fingerprint {
 				return fmt.Errorf("rule %s: %w", s.Rule, ErrOtherRules)
 			}
-			if v := c.find(s.Rule); v != nil { // else one of its streams is not there any more
-				r.add(v, s)
+			e := c.enlisted(s.Rule)
+			if e == nil { // one of its streams is not there any more
+				continue
 			}
+			i := slices.IndexFunc(e.versions, func(v *version) bool { return v.clock.name() == s.Clock })
+			if i < 0 {
+				return fmt.Errorf("rule %s: %w", s.Rule, ErrOtherClocks)
+			}
+			r.add(e.versions[i], s)
 			continue
 		}
 		if sets[s.Set] == nil {
@@ -114,9 +124,9 @@ func (r *restoration) match(older func(id string) (*rules.Set, error)) error {
 			return err
 		}
 	}
-	for _, v := range c.versions {
-		if !recorded[v.rule.ID] && r.knowsAll(v) {
-			return fmt.Errorf("rule %s: %w", v.rule.ID, ErrOtherRules)
+	for _, e := range c.rules {
+		if e.local == nil && !recorded[e.rule.ID] && r.knowsAll(e.versions[0]) {
+			return fmt.Errorf("rule %s: %w", e.rule.ID, ErrOtherRules)
 		}
 	}
 	return nil
@@ -141,12 +151,16 @@ func (r *restoration) addOlder(set *rules.Set, s *versionState) error {
 	if i < 0 || set.Rules[i].Fingerprint != s.Fingerprint {
 		return fmt.Errorf("rule %s, older version: %w", s.Rule, ErrOtherRules)
 	}
-	heir := r.core.find(s.Rule)
-	if heir == nil || heir.clock.name() != s.Clock {
+	e := r.core.enlisted(s.Rule)
+	if e == nil {
+		return nil
+	}
+	k := slices.IndexFunc(e.versions, func(v *version) bool { return v.clock.name() == s.Clock })
+	if k < 0 {
 		return nil
 	}
 	v := newVersion(set.Rules[i], set)
-	v.heir, v.until = heir, s.Until
+	v.heir, v.until = e.versions[k], s.Until
 	r.core.addOlder(v)
 	r.add(v, s)
 	return nil
@@ -184,15 +198,17 @@ func (r *restoration) restore(records func(func(checkpoint.Record) error) error)
 	if err := records(r.take); err != nil {
 		return err
 	}
-	for _, v := range c.versions {
-		for _, x := range v.all() {
-			if y := r.versions[x.number]; y != nil && y.version == x {
-				if err := r.finish(y); err != nil {
-					return fmt.Errorf("rule %s: %w", x.rule.ID, err)
+	for _, e := range c.rules {
+		for _, v := range e.versions {
+			for _, x := range v.all() {
+				if y := r.versions[x.number]; y != nil && y.version == x {
+					if err := r.finish(y); err != nil {
+						return fmt.Errorf("rule %s: %w", x.rule.ID, err)
+					}
 				}
 			}
+			r.settle(v)
 		}
-		r.settle(v)
 	}
 	slices.SortFunc(r.pending, func(a, b *pendingAlert) int {
 		if o := a.order.compare(&b.order); o != 0 {

@@ -50,7 +50,7 @@ func ruleIs(id string) *expression.Expr {
 }
 
 var user = &expression.Expr{
-	Canonical: "user", Unary: true, Slots: []int{slotUser},
+	Canonical: "user", Unary: true, Slots: []int{slotUser}, Path: []string{"user"},
 	Eval: func(s *cep.Scope) (cep.Value, error) { return s.Event.Value(slotUser), nil },
 }
 

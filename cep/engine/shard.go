@@ -11,6 +11,7 @@ import (
 // packet is what a shard, or the back, is handed at a time: events that it has to put in order, then watermarks, then at
 // most one order. What changes output travels in packets and stands in them where it belongs.
 type packet struct {
+	clocks   []*clock // that are new
 	entries  []*entry
 	releases []release // lower layers first
 	barrier  *barrier

@@ -45,8 +45,10 @@ type partitionState struct {
 	Highest   cep.Time `json:"highest"`
 	Watermark cep.Time `json:"watermark"`
 	Offset    int64    `json:"offset"`
-	Idle      bool     `json:"idle,omitempty"`
-	Ended     bool     `json:"ended,omitempty"`
+	// Reached is the watermark that it has reached.
+	Reached cep.Time `json:"reached"`
+	Idle    bool     `json:"idle,omitempty"`
+	Ended   bool     `json:"ended,omitempty"`
 	// Done says that nothing has to be read again.
 	Done    bool    `json:"done,omitempty"`
 	Read    int64   `json:"read"`
@@ -104,7 +106,7 @@ func (c *Core) stand() (*standing, error) {
 func (p *partition) stand() partitionState {
 	p.forget()
 	x := partitionState{
-		Name: p.id.Name, Number: p.number, Highest: p.highest, Watermark: p.watermark, Offset: -1, Idle: p.idle, Ended: p.ended,
+		Name: p.id.Name, Number: p.number, Highest: p.highest, Watermark: p.watermark, Reached: p.watermark, Offset: -1, Idle: p.idle, Ended: p.ended,
 		Done: p.done() && !p.rereading, Read: max(p.readTo, p.again), Settled: max(p.settled, p.believed), Refused: append([]int64(nil), p.refused...), id: p.id,
 	}
 	if len(p.marks) > 0 && !(x.Done && x.Ended) {
@@ -113,10 +115,9 @@ func (p *partition) stand() partitionState {
 	return x
 }
 
-// adopt makes the front, and what moves with its clocks, stand there. A clock that is new stands where its streams do: the
-// swap.
-func (c *Core) adopt(s *standing, partition func(stream, name string) *cep.Partition) {
-	c.numbers, c.arrivals, c.back.arrivals = max(c.numbers, s.Numbers), s.Arrivals, s.Alerts
+// adoptStreams makes the front stand there.
+func (c *Core) adoptStreams(s *standing, partition func(stream, name string) *cep.Partition) {
+	c.numbers, c.arrivals = max(c.numbers, s.Numbers), s.Arrivals
 	for i := range s.Streams {
 		before := &s.Streams[i]
 		st := c.byName[before.Name]
@@ -134,13 +135,18 @@ func (c *Core) adopt(s *standing, partition func(stream, name string) *cep.Parti
 			c.enter(c.adoptPartition(q, id, st))
 		}
 	}
+}
+
+// adoptClocks makes what moves with the clocks stand there. A clock that is new stands where its streams do: the swap.
+func (c *Core) adoptClocks(s *standing) {
+	c.back.arrivals = s.Alerts
 	now := c.now()
 	for _, k := range c.clocks { // lower layers first
 		j := c.back.junctions[k.index]
 		i := slices.IndexFunc(s.Clocks, func(x clockState) bool { return x.Name == k.name() })
 		if i >= 0 {
 			k.released, k.first, j.alerts = s.Clocks[i].Released, s.Clocks[i].First, s.Clocks[i].Alerts
-		} else if k.released = k.watermark(now); k.released != cep.BeforeAll {
+		} else if k.released = k.reached(now, s); k.released != cep.BeforeAll && k.partition == nil {
 			k.first = k.released
 		}
 		j.released = k.released
@@ -151,6 +157,21 @@ func (c *Core) adopt(s *standing, partition func(stream, name string) *cep.Parti
 			l.seq, l.released, l.started = s.Seq, k.released, k.started()
 		}
 	}
+}
+
+// reached is where a clock would be that the state does not know.
+func (k *clock) reached(now cep.Time, s *standing) cep.Time {
+	w := k.watermark(now)
+	if p := k.partition; p != nil {
+		for i := range s.Streams {
+			for j := range s.Streams[i].Partitions {
+				if q := &s.Streams[i].Partitions[j]; s.Streams[i].Name == p.id.Stream && q.Name == p.id.Name {
+					w = max(w, q.Reached)
+				}
+			}
+		}
+	}
+	return w
 }
 
 // lanes returns the lanes of a clock. The shards must be at rest.

@@ -295,7 +295,7 @@ func TestEditsDependOnInputAlone(t *testing.T) {
 			var changes [][]engine.Change
 			for n, i := range arrival {
 				if which, ok := edits[n]; ok {
-					changes = append(changes, r.goOn(t, editedSet(which)))
+					changes = append(changes, r.goOn(t, editedSet(layeredRules(), which)))
 				}
 				r.take(rest[i][0])
 				rest[i] = rest[i][1:]
@@ -324,8 +324,7 @@ func TestEditsDependOnInputAlone(t *testing.T) {
 }
 
 // editedSet gives rules of one id other meanings, drops some, and changes only the looks of others.
-func editedSet(which uint64) *rules.Set {
-	set := layeredRules()
+func editedSet(set *rules.Set, which uint64) *rules.Set {
 	var list []*patterns.Rule
 	for i, r := range set.Rules {
 		switch which >> (2 * i) & 3 {

@@ -16,6 +16,10 @@ type Stream struct {
 	MaxAhead cep.Duration
 	// Tiebreak is the path of the field that orders events of one time; nil: their positions do.
 	Tiebreak []string
+	// KeyLocal are the paths of fields whose values never cross from one partition to another, where a device always writes to
+	// the same. A rule that keeps such values apart in everything it does runs on a clock for each partition: see
+	// [Core.ClockOf].
+	KeyLocal [][]string
 }
 
 // doubtMax is the number of following events that decide whether an event far ahead of its partition is from a broken
@@ -36,6 +40,8 @@ type stream struct {
 	// final once released has passed it.
 	highest, first cep.Time
 	summary        StreamSummary
+	// locals are the rules that run on a clock for each partition.
+	locals []*enrolled
 	// closed says that what has no partition will have none.
 	closed bool
 	// entered is what has been handed to lanes, left what these have released of it.
@@ -51,6 +57,8 @@ type partition struct {
 	// highest is the highest time seen, watermark what follows from it; BeforeAll before the first event.
 	highest, watermark cep.Time
 	idle, ended        bool
+	// local is the clock of the rules that run on that of the partition; nil where there are none.
+	local *clock
 	// doubted are events that wait for what follows them: the first of them lies too far ahead.
 	doubted []*doubted
 	// carried are partitions whose events came inside this one: a recording keeps the positions it was made from.
@@ -134,6 +142,9 @@ func (p *partition) released() cep.Time {
 	t := p.stream.released
 	for _, k := range p.stream.clocks {
 		t = min(t, k.released)
+	}
+	if p.local != nil {
+		t = min(t, p.local.released)
 	}
 	return t
 }

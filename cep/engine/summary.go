@@ -112,53 +112,67 @@ func (c *Core) Summary() Summary {
 		s.Streams = append(s.Streams, sum)
 	}
 	s.Rules = slices.Clone(c.skipped)
-	for _, v := range c.versions {
-		s.Rules = append(s.Rules, c.summaryOf(v))
+	for _, e := range c.rules {
+		s.Rules = append(s.Rules, c.summaryOf(e))
 	}
 	slices.SortFunc(s.Rules, func(a, b RuleSummary) int { return strings.Compare(a.ID, b.ID) })
 	return s
 }
 
-func (c *Core) summaryOf(v *version) RuleSummary {
-	x, j := c.back.issuers[v], c.back.junctions[v.clock.index]
-	in, run, out := c.routed(v), c.counters(v), x.maker.Counters()
-	open, keys := c.open(v)
-	s := RuleSummary{
-		ID: v.rule.ID, Disabled: x.disabled, Shadow: v.rule.Shadow, Seen: j.alerts,
-		Visible: in.visible, Keyed: in.keyed, NoKey: in.noKey, TooManyKeys: in.tooManyKeys,
-		Opened: run.Opened, Open: open, Keys: keys,
-		Matched: run.Matched, Timeouts: run.Timeouts, Alerts: out.Alerts, Suppressed: out.Suppressed,
-		Counted: out.Counted, OpenAlerts: x.maker.Open(),
-		Refused: run.Refused, TooLong: run.TooLong, Braked: run.Braked, Skips: run.Skips,
-		Errors: in.errors + run.Errors + out.Errors,
+func (c *Core) summaryOf(e *enrolled) RuleSummary {
+	s := RuleSummary{ID: e.rule.ID, Shadow: e.rule.Shadow}
+	in, run := routed{hidden: make([]uint64, len(e.rule.Exceptions))}, nfa.Counters{Taken: make([]uint64, len(e.rule.Names))}
+	for _, v := range e.versions {
+		x, j := c.back.issuers[v], c.back.junctions[v.clock.index]
+		if s.Disabled == "" {
+			s.Disabled = x.disabled
+		}
+		s.Seen = j.alerts
+		for _, st := range v.clock.streams {
+			s.Seen += st.summary.Taken
+		}
+		in.add(c.routed(v))
+		c.addCounters(&run, v)
+		open, keys := c.open(v)
+		s.Open += open
+		s.Keys += keys
+		for _, old := range v.drains {
+			n, _ := c.open(old)
+			s.Draining += n
+		}
+		out := x.maker.Counters()
+		s.Alerts += out.Alerts
+		s.Suppressed += out.Suppressed
+		s.Counted += out.Counted
+		s.OpenAlerts += x.maker.Open()
+		s.Errors += out.Errors
+		if out.LastError != "" {
+			s.LastError = out.LastError
+		}
 	}
-	for _, old := range v.drains {
-		n, _ := c.open(old)
-		s.Draining += n
-	}
-	for _, st := range v.clock.streams {
-		s.Seen += st.summary.Taken
-	}
+	s.Visible, s.Keyed, s.NoKey, s.TooManyKeys = in.visible, in.keyed, in.noKey, in.tooManyKeys
+	s.Opened, s.Matched, s.Timeouts = run.Opened, run.Matched, run.Timeouts
+	s.Refused, s.TooLong, s.Braked, s.Skips = run.Refused, run.TooLong, run.Braked, run.Skips
+	s.Errors += in.errors + run.Errors
 	for i, n := range in.hidden {
-		s.Hidden = append(s.Hidden, Count{v.rule.Exceptions[i].Name, n})
+		s.Hidden = append(s.Hidden, Count{e.rule.Exceptions[i].Name, n})
 	}
 	for i, n := range run.Taken {
-		s.Taken = append(s.Taken, Count{v.rule.Names[i], n})
+		s.Taken = append(s.Taken, Count{e.rule.Names[i], n})
 	}
 	for reason, n := range run.Ended {
 		s.Ended = append(s.Ended, Count{nfa.EndReason(reason).String(), n})
 	}
-	for _, text := range []string{in.lastError, run.LastError, out.LastError} {
-		if text != "" {
+	for _, text := range []string{run.LastError, in.lastError} {
+		if s.LastError == "" {
 			s.LastError = text
 		}
 	}
 	return s
 }
 
-// counters are those of a version's machines.
-func (c *Core) counters(v *version) nfa.Counters {
-	sum := nfa.Counters{Taken: make([]uint64, len(v.rule.Names))}
+// addCounters adds those of a version's machines.
+func (c *Core) addCounters(sum *nfa.Counters, v *version) {
 	for _, p := range c.parts(v) {
 		if p.gone {
 			sum.Add(&p.counters)
@@ -166,7 +180,6 @@ func (c *Core) counters(v *version) nfa.Counters {
 			sum.Add(p.machine.Counters())
 		}
 	}
-	return sum
 }
 
 // open is the number of open starts of a version, and that of its keys.

@@ -37,7 +37,7 @@ type Change struct {
 	Rule string
 	Kind ChangeKind
 	// Starts is the number of open starts that are kept, drain, or are dropped. Dropped is the number of those of older
-	// versions that had to make room. Reason says why a rule could not keep its starts, or not finish them.
+	// versions that had to make room. Reason says why a rule could not keep its starts, or finish them.
 	Starts, Dropped int
 	Reason          string
 }
@@ -114,10 +114,11 @@ func Resume(set *rules.Set, streams []Stream, o Options, state *State) (*Core, [
 	if err != nil {
 		return nil, nil, err
 	}
-	w := &swap{core: c, old: old, state: state, machines: map[*version][]*nfa.Machine{}, before: map[*version]*version{}, numbering: old.numberPartitions().complete()}
+	w := &swap{core: c, old: old, state: state, machines: map[*version][]*nfa.Machine{}, before: map[*version]*version{}, adopted: map[*version]bool{}, numbering: old.numberPartitions().complete()}
+	c.adoptStreams(state.standing, nil)
 	w.plan()
 	c.complete()
-	c.adopt(state.standing, nil)
+	c.adoptClocks(state.standing)
 	w.forget()
 	w.take()
 	c.run()
@@ -142,6 +143,8 @@ type swap struct {
 	// machines are those that go on, by the version in the new Core, and before the versions that they were of.
 	machines map[*version][]*nfa.Machine
 	before   map[*version]*version
+	// adopted are the versions whose open alerts went to others.
+	adopted map[*version]bool
 	// numbering is that of the old Core; unsaved are the records of what has changed in the machines since the last barrier.
 	numbering *numbering
 	unsaved   []checkpoint.Record
@@ -156,16 +159,16 @@ func (w *swap) plan() {
 			continue
 		}
 		after[r.ID] = true
-		switch before, v := w.old.find(r.ID), w.core.find(r.ID); {
+		switch before, now := w.old.enlisted(r.ID), w.core.enlisted(r.ID); {
 		case before == nil:
 			w.changes = append(w.changes, Change{Rule: r.ID, Kind: RuleAdded})
-		case v == nil: // nothing is read for one of its streams any more
+		case now == nil: // nothing is read for one of its streams any more
 			w.changes = append(w.changes, Change{Rule: r.ID, Kind: RuleChanged, Starts: w.starts(before)})
 		default:
-			w.changes = append(w.changes, w.change(before, v))
+			w.changes = append(w.changes, w.change(before, now))
 		}
 	}
-	for _, before := range w.old.versions {
+	for _, before := range w.old.rules {
 		if !after[before.rule.ID] {
 			w.changes = append(w.changes, Change{Rule: before.rule.ID, Kind: RuleDeleted, Starts: w.starts(before)})
 		}
@@ -174,18 +177,53 @@ func (w *swap) plan() {
 }
 
 // starts is the number of open starts of all versions of a rule.
-func (w *swap) starts(v *version) (n int) {
-	for _, x := range v.all() {
-		open, _ := w.old.open(x)
-		n += open
+func (w *swap) starts(e *enrolled) (n int) {
+	for _, v := range e.versions {
+		for _, x := range v.all() {
+			n += w.open(x)
+		}
 	}
 	return n
 }
 
-// change decides what becomes of the open starts of a rule.
-func (w *swap) change(before, v *version) Change {
-	c := Change{Rule: v.rule.ID, Kind: RuleChanged}
-	c.Starts, _ = w.old.open(before)
+func (w *swap) open(v *version) int {
+	n, _ := w.old.open(v)
+	return n
+}
+
+// change decides what becomes of the open starts of a rule, clock by clock.
+func (w *swap) change(before, now *enrolled) Change {
+	sum := Change{Rule: now.rule.ID, Kind: RuleChanged}
+	if before.rule.Fingerprint == now.rule.Fingerprint && len(before.versions) == 0 {
+		sum.Kind = RuleKept // there was no partition yet
+	}
+	for _, x := range before.versions {
+		c := Change{Starts: w.open(x)}
+		i := slices.IndexFunc(now.versions, func(v *version) bool { return v.clock.name() == x.clock.name() })
+		if i >= 0 {
+			c = w.changeVersion(x, now.versions[i])
+		} else {
+			c.Kind, c.Reason = RuleChanged, "it runs on another clock now, which is that of what it reads"
+			for _, old := range x.drains {
+				c.Dropped += w.open(old)
+			}
+		}
+		sum.Kind = c.Kind
+		if sum.Starts > 0 && c.Starts == 0 {
+			sum.Kind = RuleDraining
+		}
+		sum.Starts += c.Starts
+		sum.Dropped += c.Dropped
+		if c.Reason != "" {
+			sum.Reason = c.Reason
+		}
+	}
+	return sum
+}
+
+// changeVersion decides what becomes of the open starts of a version where another one takes over on its clock.
+func (w *swap) changeVersion(before, v *version) Change {
+	c := Change{Kind: RuleChanged, Starts: w.open(before)}
 	older := slices.DeleteFunc(slices.Clone(before.drains), func(x *version) bool { return x.over.Load() })
 	alive := !before.over.Load()
 	if alive && before.rule.Fingerprint == v.rule.Fingerprint {
@@ -195,29 +233,17 @@ func (w *swap) change(before, v *version) Change {
 			c.Reason = err.Error()
 		}
 	}
-	// Two versions that read different streams have no common order in which to make alerts.
-	if len(older) > 0 || c.Kind == RuleChanged && alive && !v.rule.DropOnChange && c.Starts > 0 {
-		switch {
-		case before.clock.name() != v.clock.name():
-			for _, x := range older {
-				n, _ := w.old.open(x)
-				c.Dropped += n
-			}
-			older = nil
-			c.Reason = "it reads other streams now"
-		case c.Kind == RuleChanged && alive && !v.rule.DropOnChange && c.Starts > 0:
-			c.Kind = RuleDraining
-			within := before.rule.Within
-			if within == 0 {
-				within = drainDefault
-			}
-			before.until = before.clock.released.Add(within)
-			older = append(older, before)
+	if c.Kind == RuleChanged && alive && !v.rule.DropOnChange && c.Starts > 0 {
+		c.Kind = RuleDraining
+		within := before.rule.Within
+		if within == 0 {
+			within = drainDefault
 		}
+		before.until = before.clock.released.Add(within)
+		older = append(older, before)
 	}
 	for len(older) > drainsMax {
-		n, _ := w.old.open(older[0])
-		c.Dropped += n
+		c.Dropped += w.open(older[0])
 		older = older[1:]
 	}
 	for _, x := range older {
@@ -360,39 +386,17 @@ func (w *swap) take() {
 	b.alerts = w.old.back.alerts
 	b.waiting.Store(int64(len(b.alerts)))
 	b.left.list = w.state.out
-	for _, v := range c.versions {
-		v.after = v.clock.released
-		for _, x := range v.all() {
-			if w.machines[x] != nil {
-				w.install(x)
-			}
-		}
-		before := w.old.find(v.rule.ID)
-		if before != nil {
-			x := b.issuers[v]
-			at := cep.Moment{Time: before.clock.released, Seq: cep.ByTime}
-			w.send(v, x.maker.Adopt(w.old.back.issuers[before].maker, at))
-			for _, older := range v.drains {
-				x.maker.Join(b.issuers[older].maker)
-			}
-		}
-		if (w.machines[v] == nil || !w.before[v].clock.started()) && v.clock.started() {
-			for i, l := range c.lanes(v.clock) {
-				l.begin(c.parts(v)[i], v.clock.released)
-			}
-		}
-		for i, l := range c.lanes(v.clock) {
-			for _, x := range v.all() {
-				p := c.parts(x)[i]
-				p.started = v.clock.started()
-				l.deadlines[x.place] = p.deadline()
-			}
+	for _, e := range c.rules {
+		for _, v := range e.versions {
+			w.takeVersion(v)
 		}
 	}
-	for _, before := range w.old.versions {
-		if c.find(before.rule.ID) == nil {
-			at := cep.Moment{Time: before.clock.released, Seq: cep.ByTime}
-			w.send(before, w.old.back.issuers[before].maker.EndAll(at, nil))
+	for _, e := range w.old.rules {
+		for _, before := range e.versions {
+			if !w.adopted[before] {
+				at := cep.Moment{Time: before.clock.released, Seq: cep.ByTime}
+				w.send(before, w.old.back.issuers[before].maker.EndAll(at, nil))
+			}
 		}
 	}
 	slices.SortStableFunc(b.left.list, func(x, y outgoing) int { return x.order.compare(&y.order) })
@@ -404,6 +408,52 @@ func (w *swap) take() {
 	if !c.options.PerClock {
 		b.emit()
 	}
+}
+
+// takeVersion gives a version and its older ones what they knew. Its alerts that are open go on where it runs on the clock of
+// the version before.
+func (w *swap) takeVersion(v *version) {
+	c := w.core
+	v.after = v.clock.released
+	for _, x := range v.all() {
+		if w.machines[x] != nil {
+			w.install(x)
+		}
+	}
+	if before := w.predecessor(v); before != nil {
+		w.adopted[before] = true
+		x := c.back.issuers[v]
+		w.send(v, x.maker.Adopt(w.old.back.issuers[before].maker, cep.Moment{Time: before.clock.released, Seq: cep.ByTime}))
+		for _, older := range v.drains {
+			x.maker.Join(c.back.issuers[older].maker)
+		}
+	}
+	begins := v.clock.started() && (w.machines[v] == nil || !w.before[v].clock.started())
+	for i, l := range c.lanes(v.clock) {
+		if begins {
+			l.begin(c.parts(v)[i], v.clock.released)
+		}
+		for _, x := range v.all() {
+			p := c.parts(x)[i]
+			p.started = v.clock.started()
+			l.deadlines[x.place] = p.deadline()
+		}
+	}
+}
+
+// predecessor is the version of the rule that ran before: on the same clock, or else the only one.
+func (w *swap) predecessor(v *version) *version {
+	e := w.old.enlisted(v.rule.ID)
+	if e == nil {
+		return nil
+	}
+	if i := slices.IndexFunc(e.versions, func(x *version) bool { return x.clock.name() == v.clock.name() }); i >= 0 {
+		return e.versions[i]
+	}
+	if e.local == nil && v.clock.partition == nil {
+		return e.versions[0]
+	}
+	return nil
 }
 
 // install gives a version the machines that go on.
