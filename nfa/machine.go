@@ -11,88 +11,40 @@ import (
 	"github.com/cepd/cepd/internal/invariant"
 )
 
-// Machine runs one program: all keys of a rule (one version of it) that one goroutine owns.
+// Machine runs one program: all keys of a rule (one version of it) that one goroutine owns. What each event needs stands
+// first: with many rules that is what comes from far.
 type Machine struct {
-	program   *Program
-	memo      *Memo
-	ownMemo   bool // nobody else tells the memo of new events
-	now       cep.Time
-	firstTime cep.Time
+	program *Program
+	*scratch
+	memo *Memo
+	rows *rowMachine // of a row pattern, which runs in its own way
+	now  cep.Time
+	// soon is no later than the first deadline queued: most events pass without a look at the queues, which would cost a
+	// miss of the cache or four where many rules run.
+	soon      cep.Time
+	brake     *brake   // nil: the rule has none
+	changes   *changes // nil: nobody has asked for them
 	keys      table
 	open      int
+	ownMemo   bool // nobody else tells the memo of new events
+	draining  bool
 	spareRuns []*Runs // to be used again, up to spareMax
 	spare     []*start
 	queues    []queue
 	late      dueHeap // deadlines that are queued late, see lead.go
-	// soon is no later than the first deadline queued: most events pass without a look at the queues, which would cost a
-	// miss of the cache or four where many rules run.
-	soon     cep.Time
-	memories []memories
-	counters Counters
-	out      []cep.Match
-	handed   []cep.Match // what the last call of Matches returned
-	furthest *furthest   // nil: nobody asks
-	rows     *rowMachine // of a row pattern, which runs in its own way
-	brake    *brake      // nil: the rule has none
-	draining bool
-	changes  *changes // nil: nobody has asked for them
-
-	// What follows is scratch space of one event, or of one moment of one key.
-
-	event     *cep.Event
-	runs      *Runs
-	isNext    uint64      // Seq of the event before in the key's stream
-	holds     uint64      // names whose unary condition is known to hold
-	heard     uint64      // elements that may take the event, or be broken by it
-	seq       uint64      // known, truth and values are about the event with this Seq
-	known     uint64      // elements whose unary condition was asked
-	truth     uint64      // those for which it holds
-	values    []cep.Value // by name: what distinct counts
-	admits    uint64      // elements with an edge for which the event exists
-	met       uint64      // elements with first_seen that could take the event but for this word,
-	tuples    []string    // and the values that they have met, by element
-	scope     cep.Scope
-	view      history
-	keeps     []*kept // by name: what is kept of the event
-	kept      uint64  // which of keeps are made
-	fresh     []run
-	replaying bool // a start is brought up to date: its deadlines are queued at the end
-	done      []completion
-	expired   []expiry
-	ended     []*start
-	closing   int // how many starts of the key are no longer open: at least all, some may be counted twice
-	dues      []due
-	looked    cep.Event // the event that a condition looks back at
-	tally     []int32
-	// For programs in which the same assignment may be reached in two ways: the nodes made for the event, the runs of the
-	// present start, and whether some of these may have become equal.
-	cons     map[consKey]*node
-	same     map[runKey]struct{}
-	narrowed bool
-}
-
-// consKey is an assignment made by the present event.
-type consKey struct {
-	up      *node
-	element int
-}
-
-// expiry is where a run was when its window ended.
-type expiry struct {
-	start *start
-	node  *node
+	memories  []memories
+	out       []cep.Match
+	handed    []cep.Match // what the last call of Matches returned
+	counters  Counters
+	firstTime cep.Time
+	furthest  *furthest // nil: nobody asks
 }
 
 // NewMachine returns a machine without state. The memo is shared with the other machines of the goroutine, and its owner
 // calls [Memo.Next]; nil: the machine has one to itself.
 func NewMachine(p *Program, memo *Memo) *Machine {
 	m := &Machine{
-		program: p, now: cep.BeforeAll, firstTime: cep.BeforeAll, soon: cep.AfterAll,
-		memories: make([]memories, len(p.memories)), view: history{program: p}, keeps: make([]*kept, len(p.layouts)),
-		values: make([]cep.Value, len(p.layouts)), tuples: make([]string, len(p.elements)),
-	}
-	if p.repeats {
-		m.cons, m.same = map[consKey]*node{}, map[runKey]struct{}{}
+		program: p, now: cep.BeforeAll, firstTime: cep.BeforeAll, soon: cep.AfterAll, memories: make([]memories, len(p.memories)),
 	}
 	m.setMemo(memo)
 	m.brake = newBrake(&p.pattern)
@@ -103,7 +55,6 @@ func NewMachine(p *Program, memo *Memo) *Machine {
 		m.queues = append(m.queues, queue{gap: gap})
 	}
 	m.counters.Taken = make([]uint64, len(p.pattern.Names))
-	m.tally = make([]int32, len(p.pattern.Names))
 	return m
 }
 
@@ -172,6 +123,7 @@ func (m *Machine) Offer(key []byte, ev *cep.Event, mask, holds uint64) {
 		entry = 0
 	}
 	m.counters.Delivered++
+	m.enter(m)
 	m.event, m.heard, m.kept, m.holds = ev, alwaysHeard, 0, holds
 	if ev.Seq != m.seq {
 		m.seq, m.known, m.truth = ev.Seq, 0, 0
@@ -186,11 +138,13 @@ func (m *Machine) Offer(key []byte, ev *cep.Event, mask, holds uint64) {
 	if fresh {
 		if len(p.memories) == 0 {
 			if m.hear(entry, mask); m.heard&entry == 0 {
+				m.exit()
 				return // by far the most common way through here: it must not allocate
 			}
 		}
 		if m.brake.crowded(key) {
 			m.counters.Braked++
+			m.exit()
 			return
 		}
 		r = m.newRuns(string(key), hash)
@@ -240,6 +194,7 @@ func (m *Machine) Offer(key []byte, ev *cep.Event, mask, holds uint64) {
 		m.remember()
 	}
 	m.leave(fresh)
+	m.exit()
 }
 
 // leave ends the work on a key: one that has no state is not kept, a fresh one that has is.
@@ -367,6 +322,7 @@ func (m *Machine) nextDue() cep.Time {
 
 // fire is the moment d, after every event of that time, for all keys that have a deadline then.
 func (m *Machine) fire(d cep.Time) {
+	m.enter(m)
 	m.dues = m.dues[:0]
 	for x, ok := m.late.peek(); ok && x.at == d; x, ok = m.late.peek() {
 		heap.Pop(&m.late)
@@ -403,6 +359,7 @@ func (m *Machine) fire(d cep.Time) {
 		i = j
 	}
 	clear(m.dues)
+	m.exit()
 }
 
 // expire ends what is over for a start at the end of time d.

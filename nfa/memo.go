@@ -3,10 +3,12 @@ package nfa
 import "github.com/cepd/cepd/cep"
 
 // Memo remembers what the unary predicates of a rule set said about one event, so that each is evaluated at most once an
-// event however many rules, keys and runs ask. All machines of one goroutine share one Memo.
+// event however many rules, keys and runs ask. All machines of one goroutine share one Memo, and with it the space in which
+// they work.
 type Memo struct {
 	round   uint32
 	answers []answer
+	scratch *scratch
 }
 
 type answer struct {
@@ -16,7 +18,7 @@ type answer struct {
 }
 
 // NewMemo returns a Memo for the predicates with an ID below n.
-func NewMemo(n int) *Memo { return &Memo{round: 1, answers: make([]answer, n)} }
+func NewMemo(n int) *Memo { return &Memo{round: 1, answers: make([]answer, n), scratch: &scratch{}} }
 
 // Next forgets all answers. Call it before each new event, not between the keys of one event.
 func (m *Memo) Next() {

@@ -231,8 +231,10 @@ func (m *Machine) age(w cep.Time) {
 		for x := l.oldest; x != nil && x.time.Add(reach) <= w; x = l.oldest {
 			l.remove(x)
 			x.owner.rare.memories[kind] = nil
+			m.enter(m)
 			m.runs = x.owner
 			m.leave(false)
+			m.exit()
 		}
 	}
 }

@@ -123,9 +123,10 @@ func (h *history) list() {
 	}
 	h.listed = true
 	steps := len(h.program.pattern.Names)
-	if h.offsets == nil {
+	if cap(h.offsets) < steps+1 {
 		h.offsets = make([]int, steps+1)
 	}
+	h.offsets = h.offsets[:steps+1] // it may have been that of another program
 	clear(h.offsets)
 	total := h.Total()
 	h.all, h.byStep = grown(h.all, total), grown(h.byStep, total)

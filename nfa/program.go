@@ -23,41 +23,43 @@ import (
 // In a flat program, one without composites, the ways between two takes are always the same, so they are followed once and
 // for all.
 type Program struct {
-	pattern  Pattern
-	code     []instruction
-	elements []element  // leaves, and conditions that are watched: what has a bit
-	wholes   []*element // composites: what has a slot in the groups of a run
-	bars     []bar
-	flat     bool
-	rows     *rowProgram // of a row pattern, which uses nothing of what follows but the layouts
+	// What each event looks at stands first and together: see [Machine].
+
+	elements []element // leaves, and conditions that are watched: what has a bit
+	// entry has the bits of the elements that can take the first event, around those of the untils and greedy loops that may
+	// forbid it, lead those of the absences at the start, constant those of the steps whose first_seen or edge must be told
+	// of every event, strict those of the strict absences, without those of the events that may not happen.
+	entry, around, lead, constant uint64
+	flat                          bool
 	// repeats: the same assignment may be reached in two ways.
 	repeats bool
+	led     bool // see lead.go
+	pruning bool // some of prunes
+	atOnce  bool // in a led program: where the oldest start ends the next one leads at once
+	// openEnd: the rule may be complete and still go on.
+	openEnd   bool
+	looksBack bool // some memory keeps events together with the ones before them
+	code      []instruction
 	// entries are the ways to the first event. Their absences are those at the start.
-	entries []exit
-	// entry has the bits of the elements that can take the first event, around those of the untils and greedy loops that may
-	// forbid it, lead those of the absences at the start, strict
-	// those of the strict absences, without those of the events that may not happen, constant those of the steps whose
-	// first_seen or edge must be told of every event.
-	entry, around, lead, strict, without, constant uint64
-	// between and end have the bits of the absences that can be pending before another take, and at the end. openEnd: the
-	// rule may be complete and still go on.
+	entries         []exit
+	strict, without uint64
+	// between and end have the bits of the absences that can be pending before another take, and at the end.
 	between, end uint64
-	openEnd      bool
-	least        []int // by pc: the events that a run which comes there still takes at least
-	most         int   // no run lacks more events than that
-	atOnce       bool  // in a led program: where the oldest start ends the next one leads at once
-	led          bool  // see lead.go
+	most         int // no run lacks more events than that
 	// taking has the bits of all elements that take events, final those of the ones behind which the rule may be complete.
 	taking, final uint64
 	logging       uint64   // what a led program logs: what is taken, and what breaks an absence at the end
-	prunes        []bool   // by pc of a take: see dominate.go
-	pruning       bool     // some of them
+	aggregated    uint64   // names that have aggregates
 	layouts       []layout // by name: what is kept of the events it takes
-	prevLayout    layout
-	aggregated    uint64 // names that have aggregates
+	prunes        []bool   // by pc of a take: see dominate.go
 	gaps          []cep.Duration
 	memories      []memoryKind
-	looksBack     bool // some memory keeps events together with the ones before them
+	least         []int      // by pc: the events that a run which comes there still takes at least
+	wholes        []*element // composites: what has a slot in the groups of a run
+	bars          []bar
+	rows          *rowProgram // of a row pattern, which uses nothing of the rest but the layouts
+	prevLayout    layout
+	pattern       Pattern
 }
 
 // maxElements leaves one bit of a word for alwaysHeard; names need a bit each in the mask of [Machine.Event].
@@ -94,25 +96,25 @@ type instruction struct {
 
 // element is an Element with what follows from its place.
 type element struct {
-	Element
-	index int    // among the elements, or among the wholes
 	bit   uint64 // 1 << index; of a composite 0
-	role  role
-	// inside are the composites around it, outermost first. leads: it is the first written element of the innermost, so
-	// that its link is that of the composite.
-	inside []*element
-	leads  bool
+	index int    // among the elements, or among the wholes
 	// exits are the ways from behind a take to where a run rests next, in a flat program. behind are the absences that some
 	// way to another take makes pending: a loop under way looks out for them.
 	exits  []exit
 	behind uint64
+	// Indexes into Program.gaps: of Within, LoopWithin, and For of an absence at the end; -1: none.
+	gap, loopGap, forGap int
+	Element
+	role role
+	// inside are the composites around it, outermost first. leads: it is the first written element of the innermost, so
+	// that its link is that of the composite.
+	inside []*element
+	leads  bool
 	// until is the bit of the condition that ends it, untils those of what is around it too.
 	until, untils uint64
 	// greedy: the bars that the loop leaves behind when it is left, and when it is left out, by its link.
 	barLeft uint64
 	barOut  [4]uint64
-	// Indexes into Program.gaps: of Within, LoopWithin, and For of an absence at the end; -1: none.
-	gap, loopGap, forGap int
 	// memory is the index into Program.memories of an absence at the start, a step with first_seen, or an edge; -1: none.
 	memory int
 	seen   layout // what such a condition reads of the events it looks back at

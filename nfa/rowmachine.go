@@ -21,6 +21,7 @@ type rowMachine struct {
 	dues rowDues
 	// What follows is scratch space.
 	event   cep.Event
+	scope   cep.Scope
 	view    history
 	seen    map[rowState]struct{}
 	reached []uint32 // by instruction: the round in which a way came there
@@ -138,7 +139,7 @@ func (r *rowMachine) load(i int) {
 	for _, slot := range r.p.slots {
 		r.event.Values[slot] = n.Value(slot)
 	}
-	s := &r.m.scope
+	s := &r.scope
 	*s = cep.Scope{Event: &r.event, Key: cep.Key(r.key.key)}
 	before := r.key.before
 	if i > 0 {
@@ -157,7 +158,7 @@ func (r *rowMachine) take(i int, w way) *node {
 		return nil
 	}
 	if where := r.p.where[in.name]; where != nil {
-		s := &r.m.scope
+		s := &r.scope
 		r.view.reset(w.node)
 		s.History = &r.view
 		ok, err := where.Test(s)
@@ -362,7 +363,7 @@ func (r *rowMachine) leave() {
 	default:
 		heap.Push(&r.dues, k)
 	}
-	r.m.scope, r.key = cep.Scope{}, nil
+	r.scope, r.key = cep.Scope{}, nil
 }
 
 // advance is [Machine.Advance].

@@ -266,17 +266,18 @@ func (m *Machine) compareNodes(a, b *node) int {
 	if a == b {
 		return 0
 	}
-	clear(m.tally)
+	tally := m.tally[:len(m.program.layouts)]
+	clear(tally)
 	for x, y := a, b; x != y; {
 		if y == nil || x != nil && x.length >= y.length {
-			m.tally[x.step]++
+			tally[x.step]++
 			x = x.up
 		} else {
-			m.tally[y.step]--
+			tally[y.step]--
 			y = y.up
 		}
 	}
-	for _, n := range m.tally {
+	for _, n := range tally {
 		if n != 0 {
 			return -cmp.Compare(n, 0)
 		}

@@ -555,3 +555,52 @@ func TestFactsOfWholes(t *testing.T) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }
+
+// TestSharedSpace: machines that share a memo do not see what another one was doing, also where its condition panicked in
+// the middle of an event; a machine goes from one key of an event to the next although others had their turn in between.
+func TestSharedSpace(t *testing.T) {
+	memo := NewMemo(100)
+	bad := sequence(t, "a >>>b+/any >>c")
+	inner := bad.Elements[1].Where
+	bad.Elements[1].Where = &Pred{ID: 99, Text: "panics", Test: func(s *cep.Scope) (bool, error) {
+		if s.Event.Value(slotValue).AsInt() == 7 {
+			panic("seven")
+		}
+		return inner.Test(s)
+	}}
+	broken := NewMachine(bad.compile(t), memo)
+	var programs []*Program
+	var machines, alone []*Machine
+	for _, text := range []string{"a >>b >>c >>d", "a >>b+ !>>d >>c", "a >>>b+/any >>c"} {
+		p := sequence(t, text).compile(t)
+		programs = append(programs, p)
+		machines, alone = append(machines, NewMachine(p, memo)), append(alone, NewMachine(p, nil))
+	}
+	panicked := 0
+	for _, ev := range stream("a=1 a=1 b=1 b=7 b=7 c=1 a=2 b=2 d=2 c=2 d=3") {
+		memo.Next()
+		for _, key := range []string{"k", "l"} {
+			func() {
+				defer func() {
+					if recover() != nil {
+						panicked++
+					}
+				}()
+				broken.Event([]byte(key), ev, all)
+			}()
+			for i := range machines {
+				machines[i].Event([]byte(key), ev, all)
+				alone[i].Event([]byte(key), ev, all)
+			}
+		}
+	}
+	if panicked < 2 {
+		t.Errorf("%d panics", panicked)
+	}
+	for i, p := range programs {
+		got, want := lines(p, machines[i]), lines(p, alone[i])
+		if got != want || want == "" {
+			t.Errorf("%d: %s, want %s", i, got, want)
+		}
+	}
+}

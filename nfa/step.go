@@ -623,6 +623,7 @@ func (m *Machine) Await(key []byte, at cep.Time) {
 	if fresh {
 		r = m.newRuns(string(key), hash)
 	}
+	m.enter(m)
 	m.runs = r
 	m.fresh = m.fresh[:0]
 	s := m.newStart()
@@ -639,6 +640,7 @@ func (m *Machine) Await(key []byte, at cep.Time) {
 	m.counters.Opened++
 	m.keepStart(s)
 	m.leave(fresh)
+	m.exit()
 }
 
 // Dismiss ends the start that [Machine.Await] opened for a key, if it is open still.
@@ -647,8 +649,10 @@ func (m *Machine) Dismiss(key []byte) {
 	if r == nil || r.oldest == nil || r.oldest.state&startAwaited == 0 {
 		return
 	}
+	m.enter(m)
 	m.runs = r
 	m.drop(r.oldest)
 	m.settle(cep.Moment{Time: m.now, Seq: cep.ByTime})
 	m.leave(false)
+	m.exit()
 }

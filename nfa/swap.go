@@ -19,9 +19,9 @@ func (m *Machine) Under(p *Program, memo *Memo) error {
 	if !fits {
 		return fmt.Errorf("%w: it belongs to another program than %s", ErrSnapshot, p.pattern.Rule)
 	}
-	m.program, m.view = p, history{program: p}
+	m.program = p
 	m.setMemo(memo)
-	m.seq = 0 // what is known of the present event is known of conditions with other numbers
+	m.owner = nil // what is known of the present event is known of conditions with other numbers
 	if m.rows != nil {
 		m.rows.p, m.rows.view = p.rows, history{program: p}
 	}
@@ -46,15 +46,19 @@ func (m *Machine) Under(p *Program, memo *Memo) error {
 
 // setMemo makes a memo the machine's, or a new one of its own.
 func (m *Machine) setMemo(memo *Memo) {
-	m.memo, m.ownMemo = memo, memo == nil
-	if memo != nil {
-		return
+	if m.memo, m.ownMemo = memo, memo == nil; m.ownMemo {
+		m.memo = m.newMemo()
 	}
+	m.scratch = m.memo.scratch
+	m.fit(m.program)
+}
+
+func (m *Machine) newMemo() *Memo {
 	ids := 0
 	for i := range m.program.elements {
 		if w := m.program.elements[i].Where; w != nil {
 			ids = max(ids, w.ID+1)
 		}
 	}
-	m.memo = NewMemo(ids)
+	return NewMemo(ids)
 }
