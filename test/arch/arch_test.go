@@ -151,6 +151,7 @@ var homes = map[string][]string{
 	"pgregory.net/rapid":                  {"cep/source/sourcetest", "checkpoint/storetest", "sinks/sinktest"},
 	"github.com/schollz/progressbar":      {"cmd/cepd"},
 	"github.com/segmentio/kafka-go":       {"internal/kafkawire", "cep/source/kafkasource"},
+	"github.com/twmb/franz-go":            {"internal/kafkawire/kafkatest"},
 	"github.com/redis/go-redis":           {"sinks/redissink"},
 	"go.etcd.io/bbolt":                    {"checkpoint/boltstore"},
 	"github.com/labstack/echo":            {"rules/rulesapi", "cmd/cepd"},
