@@ -84,7 +84,8 @@ func (p *pool) get() *entry {
 type route struct {
 	version    int // its place among those of the clock
 	start, end int // of the key, in entry.keys
-	mask       uint64
+	// mask has the names that may take the event, holds those of them whose condition is known to hold.
+	mask, holds uint64
 	// resolves says that the event ends the key's open alert.
 	resolves bool
 	// broken says that the rule panicked when it was asked for its keys: it stops when the event's turn comes.
@@ -111,7 +112,8 @@ func (s *spread) entry(i int) *entry {
 	return s.open[i]
 }
 
-func (s *spread) add(v *version, key []byte, mask uint64, resolves bool) {
+// add returns the place of the event in the stream of a key, to be filled in.
+func (s *spread) add(v *version, key []byte) *route {
 	i := 0
 	if s.shards > 1 {
 		i = shardOf(v.slot(key), s.shards)
@@ -119,7 +121,8 @@ func (s *spread) add(v *version, key []byte, mask uint64, resolves bool) {
 	e := s.entry(i)
 	start := len(e.keys)
 	e.keys = append(e.keys, key...)
-	e.routes = append(e.routes, route{version: v.place, start: start, end: len(e.keys), mask: mask, resolves: resolves})
+	e.routes = append(e.routes, route{version: v.place, start: start, end: len(e.keys)})
+	return &e.routes[len(e.routes)-1]
 }
 
 // addBroken lets the version stop at the event: in the shard where a rule for all keys would be.

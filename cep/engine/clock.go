@@ -68,14 +68,17 @@ func (r *readers) router(v *version, again bool) *rules.Router {
 
 // deliver adds the keys of a version that an event belongs to. Where the rule panics when it is asked for them, that goes the
 // way of the event, and stops the rule when its turn comes.
-func (r *readers) deliver(v *version, ev *cep.Event, again bool, to *spread) {
+//
+// May has the bits of the names whose conditions may hold.
+func (r *readers) deliver(v *version, ev *cep.Event, may uint64, again bool, to *spread) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			to.addBroken(v, fmt.Sprint(cause))
 		}
 	}()
-	for _, d := range r.router(v, again).Route(ev) {
-		to.add(v, d.Key, d.Mask, d.Resolves)
+	for _, d := range r.router(v, again).Narrow(ev, may) {
+		e := to.add(v, d.Key)
+		e.mask, e.holds, e.resolves = d.Mask, d.Holds, d.Resolves
 	}
 }
 
@@ -124,7 +127,7 @@ func (n *routed) add(m routed) {
 func (k *clock) route(r *readers, ev *cep.Event, again bool, to *spread) {
 	for _, i := range r.index.Lookup(ev) {
 		if v := k.versions[i]; ev.Time > v.after && !v.over.Load() {
-			r.deliver(v, ev, again, to)
+			r.deliver(v, ev, r.index.May(i), again, to)
 		}
 	}
 }

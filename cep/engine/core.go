@@ -82,8 +82,7 @@ type Core struct {
 	shards   []*shard
 	back     *back
 	lines    *lines // nil: all run in the caller's goroutine
-	// durable says that there have been barriers. unsaved are records that the next one has to bring besides.
-	durable bool
+	// unsaved are records that the next barrier has to bring besides.
 	unsaved []checkpoint.Record
 }
 

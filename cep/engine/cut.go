@@ -56,7 +56,6 @@ func (c *Core) Barrier(e cep.Epoch, done func(*Cut)) error {
 	if !c.options.PerClock {
 		return fmt.Errorf("barrier of epoch %d: alerts that wait for other clocks belong to no epoch", e)
 	}
-	c.durable = true
 	c.Release()
 	standing, err := c.stand()
 	if err != nil {
@@ -104,23 +103,13 @@ func (c *Core) numberPartitions() *numbering {
 	return c.numbering
 }
 
-// complete makes partitions be found by number and name.
-func (n *numbering) complete() *numbering {
-	n.places, n.names = make(map[uint64]*cep.Partition, len(n.numbers)), map[partitionName]*cep.Partition{}
-	for id, number := range n.numbers {
-		n.places[number] = id
-		n.names[partitionName{id.Stream, id.Name}] = id
-	}
-	return n
-}
-
 // Number is that of a partition, 0 for an alert.
 func (n *numbering) Number(p *cep.Partition) uint64 { return n.numbers[p] }
 
 // ByNumber is the partition with a number.
 func (n *numbering) ByNumber(number uint64) *cep.Partition { return n.places[number] }
 
-// ByName is the one partition of a stream and name: that of an alert, if it is not among those read.
+// ByName is the partition that an alert is.
 func (n *numbering) ByName(stream, name string) *cep.Partition {
 	k := partitionName{stream, name}
 	if n.names[k] == nil {

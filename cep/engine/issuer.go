@@ -83,7 +83,7 @@ func (x *issuer) issue(f *found, b *back, dst []made) (out []made) {
 
 // pass appends what time alone brings to open alerts before a moment.
 func (x *issuer) pass(before cep.Moment, dst []made) []made {
-	if x.maker.NextDue() >= before.Time {
+	if x.version.rule.Alert.Resolve == nil || x.maker.NextDue() >= before.Time {
 		return dst
 	}
 	for _, o := range x.maker.Advance(before, nil) {

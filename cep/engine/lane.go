@@ -264,7 +264,7 @@ func (p *part) event(e *entry, to *route) {
 		}
 		return
 	}
-	p.machine.Event(key, &e.ev, to.mask)
+	p.machine.Offer(key, &e.ev, to.mask, to.holds)
 }
 
 // fail stops the version at an event. What time alone decides before this event still counts, whatever else is released

@@ -60,7 +60,6 @@ func Restore(set *rules.Set, streams []Stream, parts *source.Partitions, o Optio
 		return nil, fmt.Errorf("restore: %w", err)
 	}
 	c.complete()
-	c.durable = true
 	c.adoptClocks(standing)
 	r.number()
 	if err := r.restore(s.Records); err != nil {
@@ -169,7 +168,7 @@ func (r *restoration) addOlder(set *rules.Set, s *versionState) error {
 // number learns the partitions that records name by number: also those of streams that are not read any more.
 func (r *restoration) number() {
 	c := r.core
-	n := (&numbering{}).complete()
+	n := &numbering{places: map[uint64]*cep.Partition{}, names: map[partitionName]*cep.Partition{}}
 	for i := range r.standing.Streams {
 		s := &r.standing.Streams[i]
 		for j := range s.Partitions {

@@ -114,7 +114,7 @@ func Resume(set *rules.Set, streams []Stream, o Options, state *State) (*Core, [
 	if err != nil {
 		return nil, nil, err
 	}
-	w := &swap{core: c, old: old, state: state, machines: map[*version][]*nfa.Machine{}, before: map[*version]*version{}, adopted: map[*version]bool{}, numbering: old.numberPartitions().complete()}
+	w := &swap{core: c, old: old, state: state, machines: map[*version][]*nfa.Machine{}, before: map[*version]*version{}, adopted: map[*version]bool{}}
 	c.adoptStreams(state.standing, nil)
 	w.plan()
 	c.complete()
@@ -145,10 +145,6 @@ type swap struct {
 	before   map[*version]*version
 	// adopted are the versions whose open alerts went to others.
 	adopted map[*version]bool
-	// numbering is that of the old Core; unsaved are the records of what has changed in the machines since the last barrier.
-	numbering *numbering
-	unsaved   []checkpoint.Record
-	block     arena
 }
 
 // plan decides what becomes of each rule.
@@ -254,51 +250,17 @@ func (w *swap) changeVersion(before, v *version) Change {
 
 // keep moves the machines of a version under another one of the same meaning. An error leaves them as they are.
 func (w *swap) keep(before, v *version) error {
-	v.number, v.counted = before.number, true
 	list := make([]*nfa.Machine, 0, len(w.core.shards))
 	for i, p := range w.old.parts(before) {
-		m, err := w.move(p.machine, v, w.core.memo(v, i))
-		if err != nil {
-			v.number, v.counted = w.core.number(), false
+		// They are of one program, so the first one tells of all.
+		if err := p.machine.Under(v.rule.Program, w.core.memo(v, i)); err != nil {
 			return err
 		}
-		list = append(list, m)
+		list = append(list, p.machine)
 	}
+	v.number, v.counted = before.number, true
 	w.machines[v], w.before[v] = list, before
 	return nil
-}
-
-// move is a machine under the program of a rule of the same meaning. What has changed in it is to be saved with the next barrier.
-func (w *swap) move(m *nfa.Machine, v *version, memo *nfa.Memo) (*nfa.Machine, error) {
-	n := w.numbering
-	if !w.old.durable {
-		return nfa.Restore(v.rule.Program, memo, m.AppendSnapshot(nil), n.ByName)
-	}
-	r := nfa.NewRestorer(v.rule.Program, memo, n)
-	if err := r.Globals(m.AppendGlobals(nil)); err != nil {
-		return nil, err
-	}
-	var failed error
-	m.Records(n, func(key string, value []byte) {
-		if failed == nil {
-			failed = r.Key(key, value)
-		}
-	})
-	if failed != nil {
-		return nil, failed
-	}
-	next, err := r.Machine()
-	if err != nil {
-		return nil, err
-	}
-	m.Changes(n, func(key string, value []byte) {
-		x := checkpoint.Record{Slot: v.slot([]byte(key)), Key: w.block.key(v.number, kindState, key)}
-		if value != nil {
-			x.Value = w.block.add(value)
-		}
-		w.unsaved = append(w.unsaved, x)
-	})
-	return next, nil
 }
 
 // memo is that of the lane of a version in a shard.
@@ -315,17 +277,14 @@ func (w *swap) drain(before, heir *version) {
 	v.number, v.book, v.heir, v.until, v.counted = before.number, w.core.number(), heir, before.until, true
 	var list []*nfa.Machine
 	for _, p := range w.old.parts(before) {
-		if p.gone {
-			list = append(list, nil)
-			continue
+		if !p.gone {
+			// Its predicates have numbers of another set, so it has a memo of its own.
+			if err := p.machine.Under(before.rule.Program, nil); err != nil {
+				panic(fmt.Sprintf("rule %s: %v", before.rule.ID, err)) // the program is its own
+			}
+			p.machine.Drain()
 		}
-		// Its predicates have numbers of another set, so it has a memo of its own.
-		m, err := w.move(p.machine, v, nil)
-		if err != nil {
-			return
-		}
-		m.Drain()
-		list = append(list, m)
+		list = append(list, p.machine)
 	}
 	w.machines[v], w.before[v] = list, before
 	w.core.addOlder(v)
@@ -341,8 +300,7 @@ func (c *Core) addOlder(v *version) {
 // forget takes back the records of what does not go on: with the next barrier, as what changes with it. Makers begin new books.
 func (w *swap) forget() {
 	c, block := w.core, &arena{}
-	c.unsaved = append(w.old.unsaved, w.unsaved...)
-	c.durable = w.old.durable
+	c.unsaved = w.old.unsaved
 	put := func(v *version, number uint64, kind recordKind, key string) {
 		c.unsaved = append(c.unsaved, checkpoint.Record{Slot: v.slot([]byte(key)), Key: block.key(number, kind, key)})
 	}

@@ -14,6 +14,7 @@ type version struct {
 	rule *rules.Rule
 	// set is the one that the rule belongs to.
 	set   *rules.Set
+	slots nfa.Slots // of the rule's keys
 	clock *clock
 	place int // among the versions of its clock
 	// number and book name the records of its machines and of its issuer, in every process.
@@ -33,11 +34,11 @@ type version struct {
 }
 
 func newVersion(r *rules.Rule, set *rules.Set) *version {
-	return &version{rule: r, set: set, after: cep.BeforeAll, until: cep.AfterAll}
+	return &version{rule: r, set: set, slots: nfa.SlotsOf(r.ID), after: cep.BeforeAll, until: cep.AfterAll}
 }
 
 // all returns the older versions, then the newest.
 func (v *version) all() []*version { return append(v.drains[:len(v.drains):len(v.drains)], v) }
 
 // slot is the one of [checkpoint.Slots] parts in which a key's state lies.
-func (v *version) slot(key []byte) uint8 { return nfa.Slot(v.rule.ID, key) }
+func (v *version) slot(key []byte) uint8 { return v.slots.Of(key) }
