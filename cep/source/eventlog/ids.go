@@ -151,11 +151,11 @@ func (s *ids) read(b []byte) error {
 // save puts the ids beside the segments, before some of these go.
 func (l *Log) save(b []byte) error {
 	path := filepath.Join(l.config.Dir, idsName)
-	if err := writeFile(path+".new", b); err != nil {
+	if err := writeFile(path+unfinished, b); err != nil {
 		return err
 	}
 	l.failpoint("log.ids.written")
-	if err := os.Rename(path+".new", path); err != nil {
+	if err := os.Rename(path+unfinished, path); err != nil {
 		return err
 	}
 	l.failpoint("log.ids.renamed")

@@ -1,5 +1,3 @@
-//go:build unix
-
 package eventlog
 
 import (
@@ -8,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -26,9 +23,9 @@ func lock(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
+	held := false
 	for end := time.Now().Add(lockWait); ; time.Sleep(lockRetry) {
-		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+		if held, err = tryLock(f); held || err != nil {
 			break
 		}
 		if time.Now().After(end) {

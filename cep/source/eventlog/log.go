@@ -67,9 +67,9 @@ type Config struct {
 // Failpoints are the steps at which a process may be killed.
 var Failpoints = []string{
 	"log.open.torn",       // the end that was no record has been cut off
-	"log.segment.created", // a new segment is there, without a header
+	"log.segment.created", // a new segment is there under another name, without a header
 	"log.segment.written", // with its header, which is not durable yet
-	"log.segment.synced",  // and durable
+	"log.segment.synced",  // and is durable under its name
 	"log.append.half",     // half of a group has been written
 	"log.append.written",  // all of it
 	"log.append.synced",   // and is durable; nobody knows yet
@@ -183,7 +183,7 @@ func Open(c Config) (*Log, error) {
 	if c.IDsMax == 0 {
 		c.IDsMax = DefaultIDsMax
 	}
-	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
+	if err := makeDir(c.Dir); err != nil {
 		return nil, fmt.Errorf("open log: %w", err)
 	}
 	held, err := lock(c.Dir)
@@ -216,7 +216,7 @@ func (l *Log) open() error {
 	if err != nil {
 		return err
 	}
-	// A segment without a header at the end was being made: nothing was in it.
+	// One at the end that is no longer than a header holds nothing.
 	for n := len(all); n > 0 && all[n-1].bad != nil && all[n-1].size <= headerSize; n = len(all) {
 		if err := os.Remove(all[n-1].path); err != nil {
 			return err
@@ -342,8 +342,9 @@ func (l *Log) roll(base, before int64) (err error) {
 		path: filepath.Join(l.config.Dir, segmentName(base)), end: base, bytes: headerSize,
 		head: header{name: l.name, base: base, before: before, number: l.number, salt: l.salt},
 	}
-	// One that is there already has no records, or could not be made durable.
-	f, err := os.OpenFile(s.path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	// It gets its name when it is whole: one of this name may be there, without records.
+	fresh := s.path + unfinished
+	f, err := os.OpenFile(fresh, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
@@ -353,10 +354,13 @@ func (l *Log) roll(base, before int64) (err error) {
 		err = f.Sync()
 	}
 	if err == nil {
+		err = os.Rename(fresh, s.path)
+	}
+	if err == nil {
 		err = syncDir(l.config.Dir)
 	}
 	if err != nil {
-		return errors.Join(err, f.Close(), os.Remove(s.path))
+		return errors.Join(err, f.Close())
 	}
 	l.failpoint("log.segment.synced")
 	if l.file != nil {
@@ -385,6 +389,9 @@ func (l *Log) Append(ctx context.Context, events []Event) (Appended, error) {
 }
 
 func (l *Log) append(ctx context.Context, k kind, events []Event) (Appended, error) {
+	if err := ctx.Err(); err != nil {
+		return Appended{}, err
+	}
 	size := int64(0)
 	for i, e := range events {
 		if len(e.Data) > RecordMax || len(e.ID) > IDMax {
@@ -609,11 +616,14 @@ func (l *Log) Trim(before int64) error {
 		return fmt.Errorf("trim log %s: keep the ids: %w", l.config.Dir, err)
 	}
 	for range n {
-		// The oldest first: after a crash in between, what is there has no hole.
+		// The oldest first, and each for good: after a crash in between, what is there has no hole.
 		l.mu.Lock()
 		s := l.segments[0]
 		l.mu.Unlock()
 		if err := os.Remove(s.path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("trim log: %w", err)
+		}
+		if err := syncDir(l.config.Dir); err != nil {
 			return fmt.Errorf("trim log: %w", err)
 		}
 		l.mu.Lock()
@@ -622,7 +632,7 @@ func (l *Log) Trim(before int64) error {
 		l.mu.Unlock()
 		l.failpoint("log.trim.removed")
 	}
-	return syncDir(l.config.Dir)
+	return nil
 }
 
 // Report says what was found when the log was opened.

@@ -11,7 +11,11 @@ import (
 	"strings"
 )
 
-const extension = ".log"
+const (
+	extension = ".log"
+	// unfinished is behind the name of a file that is being written and has another name then.
+	unfinished = ".new"
+)
 
 // segment is a file of the log.
 type segment struct {
@@ -43,6 +47,12 @@ func findSegments(dir string) ([]found, error) {
 	}
 	var all []found
 	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), unfinished) {
+			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		name, ok := strings.CutSuffix(e.Name(), extension)
 		base, err := strconv.ParseInt(name, 10, 64)
 		if !ok || err != nil || e.Name() != segmentName(base) {
@@ -125,6 +135,23 @@ func (s *segment) scan(limit int64, each func(record), hole func(*gap)) (end int
 			end = r.next
 		}
 	}
+}
+
+// makeDir makes a directory with those above it, durably.
+func makeDir(dir string) error {
+	if info, err := os.Stat(dir); err == nil && info.IsDir() {
+		return nil
+	}
+	above := filepath.Dir(dir)
+	if above != dir {
+		if err := makeDir(above); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	return syncDir(above)
 }
 
 // syncDir makes durable which files a directory has.

@@ -426,6 +426,26 @@ func TestGrowing(t *testing.T) {
 		w.want("a b c")
 		w.wantTrouble()
 	})
+	in(t, "begun at the end", func(t *testing.T, dir string) {
+		log, packed := filepath.Join(dir, "a.log"), filepath.Join(dir, "b.gz")
+		overwrite(t, log, linesOf(numbered(0, 2000))+`{"ha`)
+		overwrite(t, packed, string(zipped(t, linesOf("b c"))))
+		w := &watching{t: t, follow: follower(t, all(dir)), at: map[string]int64{}, got: map[string][]string{}, ended: map[string]bool{}, paused: true}
+		w.ctx, w.cancel = context.WithCancel(context.Background())
+		w.start(nil)
+		w.after(time.Second)
+		for i, want := range []int64{int64(len(linesOf(numbered(0, 2000)))), int64(len(linesOf("b c")))} {
+			r := w.found[i]
+			if at, err := r.(source.Ender).SeekEnd(w.ctx); at != want || err != nil {
+				t.Errorf("%s ends at %d, %v; want %d", r.Name(), at, err, want)
+			}
+			w.wg.Go(func() { w.read(r) })
+		}
+		w.after(10 * time.Second).want(" | .")
+		appendTo(t, log, `lf":1}`+"\n"+linesOf("new"))
+		w.after(time.Second).want("half new | .")
+		w.stop()
+	})
 	in(t, "a line that is too large", func(t *testing.T, dir string) {
 		log := filepath.Join(dir, "app.log")
 		c := all(dir)
