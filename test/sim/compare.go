@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cepd/cepd/cep"
 	"github.com/cepd/cepd/sinks"
 	"github.com/cepd/cepd/sinks/memsink"
 )
@@ -25,12 +26,73 @@ type envelope struct {
 
 // compare holds what has arrived against what should have.
 func (w *world) compare(g *golden) error {
+	if w.scenario.Live {
+		return w.compareLive(g)
+	}
 	for _, name := range []string{sinkMain, sinkOther} {
 		if err := compareAlerts(g, w.servers[name].Messages()); err != nil {
 			return fmt.Errorf("sink %s: %w", name, err)
 		}
 	}
 	return compareRefused(g, w.servers[sinkRefuse])
+}
+
+// compareLive holds what has arrived against what must hold whatever the moments were: both sinks have the same alerts in the
+// same order, each once and behind a chain without a gap; of one rule and key they go on in time. What is no event is refused
+// once, what is late or came back too late at most once.
+func (w *world) compareLive(g *golden) error {
+	sent := w.servers[sinkMain].Messages()
+	if d := cmp.Diff(bodies(sent), bodies(w.servers[sinkOther].Messages())); d != "" {
+		return fmt.Errorf("the sinks have other alerts (-%s +%s):\n%s", sinkMain, sinkOther, d)
+	}
+	seen, last, chain := map[string]bool{}, map[lane]cep.Time{}, sinks.Chain{}
+	for i := range sent {
+		m := &sent[i]
+		if chain = chain.Next(m.ID); m.Sequence != uint64(i)+1 || m.Chain != chain {
+			return fmt.Errorf("message %d has the number %d, or another chain", i+1, m.Sequence)
+		}
+		var e envelope
+		if err := json.Unmarshal(m.Body, &e); err != nil {
+			return fmt.Errorf("message %d: %w", i+1, err)
+		}
+		if seen[e.ID] {
+			return fmt.Errorf("alert %s is there twice", e.ID)
+		}
+		seen[e.ID] = true
+		l := lane{rule: e.Rule, key: string(e.Key)}
+		if before, ok := last[l]; ok && m.Time < before {
+			return fmt.Errorf("alert %s of %v goes back in time", e.ID, l)
+		}
+		last[l] = m.Time
+	}
+	got := map[string]int{}
+	for _, m := range w.servers[sinkRefuse].Messages() {
+		var e envelope
+		if err := json.Unmarshal(m.Body, &e); err != nil {
+			return fmt.Errorf("refused %q: %w", m.Body, err)
+		}
+		at := place(e.Stream, e.Partition, e.Offset)
+		if got[at]++; got[at] > 1 {
+			return fmt.Errorf("%s is refused twice", at)
+		}
+		if fate := g.refused[at]; fate != Late && e.Reason == "late" || fate == Taken && e.Reason != "returned" {
+			return fmt.Errorf("%s is refused as %s", at, e.Reason)
+		}
+	}
+	for at, fate := range g.refused {
+		if got[at] == 0 {
+			return fmt.Errorf("%s is not refused, want %s", at, fateReasons[fate])
+		}
+	}
+	return nil
+}
+
+func bodies(list []sinks.Message) []string {
+	texts := make([]string, len(list))
+	for i := range list {
+		texts[i] = string(list[i].Body)
+	}
+	return texts
 }
 
 func compareAlerts(g *golden, messages []sinks.Message) error {

@@ -49,6 +49,9 @@ type Scenario struct {
 	// OneClock says that all rules stand on one clock and all events in one partition: then what is sent comes in one order,
 	// wherever epochs fall, and a destination that is ahead of an older epoch can be followed.
 	OneClock bool
+	// Live says that partitions may be silent for longer than their stream waits, and time follows the clock while all are:
+	// then what comes out depends on moments, and only what holds in any case can be compared.
+	Live bool
 	// Small says that there are so few events that the oracle can enumerate all candidates.
 	Small bool
 }
@@ -84,6 +87,7 @@ const begin = 900_000_000 * cep.Second
 func Draw(seed uint64) *Scenario {
 	r := rand.New(rand.NewPCG(seed, 1))
 	s := &Scenario{Seed: seed, OneClock: r.IntN(4) == 0, Small: r.IntN(4) == 0, Advance: cep.Duration(r.IntN(3)) * 20 * time.Second}
+	s.Live = !s.OneClock && r.IntN(5) == 0
 	if s.Rules = drawRules(r); s.OneClock {
 		s.Rules = fileOf(slices.DeleteFunc(slices.Clone(rulePool), func(rule string) bool { return !strings.Contains(rule, "from: auth,") })...)
 	}

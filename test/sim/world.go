@@ -55,10 +55,11 @@ type world struct {
 	count map[string]uint64 // how often something was drawn for a purpose
 	log   []string          // what broke, for the report of a failure
 	hits  map[string]int
+	owner map[string]int // the last life that opened a sink
 }
 
 func newWorld(s *Scenario, o Options) *world {
-	w := &world{scenario: s, options: o, servers: map[string]*memsink.Server{}, count: map[string]uint64{}, hits: map[string]int{}, faulty: true}
+	w := &world{scenario: s, options: o, servers: map[string]*memsink.Server{}, count: map[string]uint64{}, hits: map[string]int{}, owner: map[string]int{}, faulty: true}
 	w.disk = memstore.NewDisk(memstore.Options{Keep: 1 + w.draw("keep", 3), FoldEpochs: 1 + w.draw("fold", 8)})
 	for _, name := range sinkNames {
 		w.servers[name] = memsink.NewServer(memsink.Options{
@@ -176,6 +177,7 @@ type life struct {
 	cancel context.CancelFunc
 	mu     sync.Mutex
 	over   bool
+	hung   bool // somebody has taken over while it stood still
 	disk   *memstore.Disk
 	store  *memstore.Store
 }
@@ -212,34 +214,67 @@ func (l *life) point(name string) {
 
 var errDead = errors.New("the process is dead")
 
-// mortal is a sink whose calls end with the life.
+// mortal is a sink whose calls end with the life, and wait while it hangs: until somebody else has opened the destination.
 type mortal struct {
 	sinks.Sink
 	life *life
+	name string
 }
 
 // Open implements [sinks.Sink].
 func (m *mortal) Open(ctx context.Context) (sinks.Progress, error) {
-	if m.life.dead() {
-		return sinks.Progress{}, errDead
+	if err := m.life.reach(ctx, m.name); err != nil {
+		return sinks.Progress{}, err
 	}
-	return m.Sink.Open(ctx)
+	at, err := m.Sink.Open(ctx)
+	if err == nil {
+		w := m.life.world
+		w.mu.Lock()
+		w.owner[m.name] = max(w.owner[m.name], m.life.number)
+		w.mu.Unlock()
+	}
+	return at, err
 }
 
 // Begin implements [sinks.Sink].
 func (m *mortal) Begin(ctx context.Context, p sinks.Progress) error {
-	if m.life.dead() {
-		return errDead
+	if err := m.life.reach(ctx, m.name); err != nil {
+		return err
 	}
 	return m.Sink.Begin(ctx, p)
 }
 
 // Publish implements [sinks.Sink].
 func (m *mortal) Publish(ctx context.Context, b sinks.Batch) (sinks.Ack, error) {
-	if m.life.dead() {
-		return sinks.Ack{}, errDead
+	if err := m.life.reach(ctx, m.name); err != nil {
+		return sinks.Ack{}, err
 	}
 	return m.Sink.Publish(ctx, b)
+}
+
+// reach returns once a call of the life would leave its process.
+func (l *life) reach(ctx context.Context, sink string) error {
+	for {
+		if l.dead() {
+			return errDead
+		}
+		if !l.hangs(sink) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+func (l *life) hangs(sink string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.world.mu.Lock()
+	defer l.world.mu.Unlock()
+	return l.hung && l.world.owner[sink] <= l.number
 }
 
 // input brings the partitions of a stream, some of them late, and records with pauses between them.
@@ -321,16 +356,22 @@ func (w *world) configure(l *life) (job.Config, error) {
 			if w.draw("pause", 4) == 0 {
 				ms = w.draw("milliseconds", 1500)
 			}
+			if w.scenario.Live && w.draw("silence", 6) == 0 {
+				ms = w.draw("silence", 20_000)
+			}
 			in.pauses = append(in.pauses, ms)
 		}
 		cfg.Streams = append(cfg.Streams, job.Stream{
 			Stream: engine.Stream{Name: name, Lateness: w.scenario.Lateness[i], MaxAhead: time.Hour},
 			Source: in, Time: spec, Late: sinkRefuse,
 		})
+		if w.scenario.Live {
+			cfg.Streams[i].Idle = time.Duration(1+w.draw("idle", 5)) * time.Second
+		}
 	}
 	for _, name := range sinkNames {
 		cfg.Sinks = append(cfg.Sinks, job.Sink{
-			Name: name, Sink: &mortal{w.servers[name].Sink(), l}, All: name != sinkRefuse,
+			Name: name, Sink: &mortal{w.servers[name].Sink(), l, name}, All: name != sinkRefuse,
 			BatchMax: 1 + w.draw("batch", 20), ProbeEvery: 30 * time.Second, Grace: 2 * time.Hour,
 		})
 	}
@@ -384,6 +425,9 @@ func run(ctx context.Context, s *Scenario, o Options) (out outcome, err error) {
 			case <-time.After(time.Duration(w.draw("zombie time", 20_000)) * time.Millisecond):
 				w.note("life %d: somebody takes over on a copy", out.lives)
 				out.zombies++
+				l.mu.Lock()
+				l.hung = true
+				l.mu.Unlock()
 				w.disk = l.disk.Clone()
 				zombies.Go(func() {
 					if r := <-end; r.err == nil && !r.killed {
