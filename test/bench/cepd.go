@@ -70,6 +70,12 @@ type gauge struct {
 	// quiet counts the events behind the input that no rule wants.
 	quiet int
 	line  []byte
+
+	// settle, where it is not nil, waits until all up to an offset is worked off: a job reads ahead. begun is told that the
+	// measuring begins, stopped that it is over; its error ends the reading.
+	settle  func(ctx context.Context, offset int64) error
+	begun   func()
+	stopped func() error
 }
 
 // quietEvents is how many events follow the input, a month later: time must pass, and the engine may work in batches.
@@ -77,7 +83,13 @@ const quietEvents = 10_000
 
 // Next implements [source.Reader].
 func (g *gauge) Next(ctx context.Context) (source.Record, error) {
-	if g.n == g.o.warm && g.n > 0 {
+	if g.n == g.o.warm && g.n > 0 && g.quiet == 0 {
+		if err := g.workedOff(ctx, g.last); err != nil {
+			return source.Record{}, err
+		}
+		if g.begun != nil {
+			g.begun()
+		}
 		g.m.start(g.n)
 	}
 	if g.n < g.o.limit && g.quiet == 0 {
@@ -94,18 +106,36 @@ func (g *gauge) Next(ctx context.Context) (source.Record, error) {
 	g.quiet++
 	switch g.quiet {
 	case 1:
+		if err := g.workedOff(ctx, g.last); err != nil {
+			return source.Record{}, err
+		}
 		g.m.stop(g.n)
 		g.m.heapEnd = heapMB()
 		if err := writeHeap(g.o.heapProfile); err != nil {
 			return source.Record{}, err
 		}
+		if g.stopped != nil {
+			if err := g.stopped(); err != nil {
+				return source.Record{}, err
+			}
+		}
 	case quietEvents:
+		if err := g.workedOff(ctx, g.last+quietEvents-1); err != nil {
+			return source.Record{}, err
+		}
 		g.m.heapIdle = heapMB()
 		return source.Record{}, io.EOF
 	}
 	at := int64(epoch) + 30*24*3600*1000 + int64(g.quiet) // behind everything in the input
 	g.line = fmt.Appendf(g.line[:0], `{"ts":%d,"type":"tomorrow"}`, at)
 	return source.Record{Data: g.line, Offset: g.last + int64(g.quiet)}, nil
+}
+
+func (g *gauge) workedOff(ctx context.Context, offset int64) error {
+	if g.settle == nil {
+		return nil
+	}
+	return g.settle(ctx, offset)
 }
 
 // writeHeap writes the profile of the heap; nothing where file is "".

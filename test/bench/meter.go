@@ -47,6 +47,8 @@ func (m *meter) line(work, variant string) string {
 type result struct {
 	events, outputs            int
 	wall, cpu, rss, heap, idle float64
+	// figures are those of the note, name=value.
+	figures map[string]float64
 }
 
 func parseLine(line string) (r result, err error) {
@@ -68,6 +70,16 @@ func parseLine(line string) (r result, err error) {
 	if len(f) > 10 {
 		scan(f[10], &r.idle)
 	}
+	r.figures = map[string]float64{}
+	if len(f) > 11 {
+		for _, word := range strings.Fields(f[11]) {
+			if name, value, ok := strings.Cut(word, "="); ok {
+				var v float64
+				scan(value, &v)
+				r.figures[name] = v
+			}
+		}
+	}
 	return r, err
 }
 
@@ -81,6 +93,16 @@ func cpuSeconds() float64 {
 		return 0
 	}
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
+}
+
+// threadTime is the processor time of the thread so far, 0 where the system does not say.
+func threadTime() time.Duration {
+	const ofThread = 1 // RUSAGE_THREAD
+	var u syscall.Rusage
+	if err := syscall.Getrusage(ofThread, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // heapMB is what is alive after a full collection.

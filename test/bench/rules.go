@@ -19,7 +19,7 @@ func ruleText(name string, n int, window int64) ([]byte, error) {
 	switch name {
 	case "w1":
 		b = fmt.Appendf(b, rule, "w1", window, `type == "login_failed"`, ", times: 5", `type == "login_ok"`)
-	case "w2":
+	case "w2", "starts":
 		b = fmt.Appendf(b, rule, "w2", window, `type == "login_failed" and amount > 100`, "", `type == "transfer"`)
 	case "w5":
 		for i := range n {
@@ -27,7 +27,7 @@ func ruleText(name string, n int, window int64) ([]byte, error) {
 				fmt.Sprintf(`type == "t%04d" and amount > 900`, i), "", fmt.Sprintf(`type == "t%04d" and amount < 100`, i))
 		}
 	default:
-		return nil, fmt.Errorf("workload %q: there are w1, w2, w5", name)
+		return nil, fmt.Errorf("workload %q: there are w1, w2, w5, starts", name)
 	}
 	return b, nil
 }

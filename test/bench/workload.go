@@ -86,9 +86,11 @@ func readExpect(r io.Reader) (e *expect, events int, err error) {
 
 // generate writes an input and the expectation beside it, FILE.expect.
 func generate(name, file string, s shape) (*expect, error) {
-	make, ok := map[string]func(*generator, shape){"w1": (*generator).w1, "w2": (*generator).w2, "w5": (*generator).w5}[name]
+	make, ok := map[string]func(*generator, shape){
+		"w1": (*generator).w1, "w2": (*generator).w2, "w5": (*generator).w5, "starts": (*generator).starts,
+	}[name]
 	if !ok {
-		return nil, fmt.Errorf("workload %q: there are w1, w2, w5", name)
+		return nil, fmt.Errorf("workload %q: there are w1, w2, w5, starts", name)
 	}
 	f, err := os.Create(file)
 	if err != nil {
@@ -209,8 +211,19 @@ func (g *generator) w1(s shape) {
 // A live start is hit with probability h = 0.17/live at each event, and lives for w events unless it is hit, so
 // live = 0.80/h x (1 - exp(-h w)); solved for w, this gives the time between two events.
 func (g *generator) w2(s shape) {
-	const start, hit = 0.80, 0.17
-	perWindow := -math.Log(1-hit/start) / hit * float64(s.Live)
+	const hit = 0.17
+	g.pairs(s, hit, -math.Log(1-hit/start)/hit*float64(s.Live))
+}
+
+// starts is w2 without its hits: all starts live for a window, and nothing matches, so that a job has no reason for an epoch
+// but the time.
+func (g *generator) starts(s shape) { g.pairs(s, 0, float64(s.Live)/start) }
+
+// start is the share of the events of w2 that begin a start.
+const start = 0.80
+
+// pairs is w2 with a share of hits, and so many events in a window.
+func (g *generator) pairs(s shape, hit, perWindow float64) {
 	step := float64(s.Window) / perWindow
 	type open struct {
 		key int32
