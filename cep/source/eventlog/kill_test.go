@@ -94,7 +94,7 @@ func child(dir string) error {
 	return l.Close()
 }
 
-// run starts a child and kills it after a while, or lets it end; it returns the highest number that each writer was told
+// run starts a child and kills it a while after its first word, or lets it end; it returns the highest number that each writer was told
 // to be there.
 func run(t *testing.T, dir string, first int, point string, count int, after time.Duration) (acks map[int]int, killed bool) {
 	t.Helper()
@@ -107,13 +107,13 @@ func run(t *testing.T, dir string, first int, point string, count int, after tim
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if after > 0 {
-		timer := time.AfterFunc(after, func() { _ = cmd.Process.Kill() })
-		defer timer.Stop()
-	}
 	acks = map[int]int{}
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
+		if after > 0 && len(acks) == 0 {
+			timer := time.AfterFunc(after, func() { _ = cmd.Process.Kill() })
+			defer timer.Stop()
+		}
 		var w, n int
 		if _, err := fmt.Sscanf(lines.Text(), "ack %d %d", &w, &n); err != nil {
 			t.Errorf("the child says %q", lines.Text())
@@ -213,7 +213,7 @@ func TestKillAtRandom(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	told := 0
 	for life := range n {
-		acks, _ := run(t, dir, 1000*life, "", 0, time.Duration(20+random.IntN(250))*time.Millisecond)
+		acks, _ := run(t, dir, 1000*life, "", 0, time.Duration(random.IntN(200))*time.Millisecond)
 		told += len(acks)
 		verify(t, dir, 1000*life, acks)
 	}

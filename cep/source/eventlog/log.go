@@ -118,7 +118,6 @@ type Log struct {
 	ended    bool
 	closed   bool
 	failed   error // why the last group was not taken
-	readTo   int64 // how far a reader has come
 	grown    chan struct{}
 	counts   Counts
 

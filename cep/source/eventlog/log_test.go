@@ -106,11 +106,15 @@ func everything(t testing.TB, l *eventlog.Log) (all []entry) {
 			defer close(done)
 			rec, err = r.Next(ctx)
 		}()
-		select {
-		case <-done:
-		case <-time.After(100 * time.Millisecond):
-			cancel()
-			<-done
+		for waiting := true; waiting; {
+			select {
+			case <-done:
+				waiting = false
+			case <-time.After(time.Millisecond):
+				if read, total := r.Progress(); read == total {
+					cancel()
+				}
+			}
 		}
 		bad, isBad := errors.AsType[*source.RecordError](err)
 		switch {

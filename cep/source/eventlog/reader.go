@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 
 	"github.com/cepd/cepd/cep"
 	"github.com/cepd/cepd/cep/source"
@@ -25,6 +26,8 @@ type reader struct {
 	scanner scanner
 	file    *os.File
 	end     error
+
+	read atomic.Int64 // at, for Progress
 }
 
 // Partition implements [source.Reader].
@@ -42,7 +45,7 @@ func (r *reader) Progress() (read, total int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	first := l.segments[0].head.base
-	return max(0, l.readTo-first), l.last().end - first
+	return max(0, r.read.Load()-first), l.last().end - first
 }
 
 // place is where a record may be read.
@@ -59,7 +62,7 @@ func (r *reader) locate(ctx context.Context) (place, error) {
 	for {
 		l.mu.Lock()
 		r.at = max(r.at, l.segments[0].head.base)
-		l.readTo = max(r.at, l.readTo)
+		r.read.Store(r.at)
 		grown, ended, closed := l.grown, l.ended, l.closed
 		i := 0
 		for i+1 < len(l.segments) && r.at >= l.segments[i].end {
