@@ -110,6 +110,21 @@ func request(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// poll asks a job until its answer holds something: poll LOG PATH REGEXP.
+func poll(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: poll LOG PATH REGEXP")
+	}
+	re, err := regexp.Compile("(?s)" + args[2])
+	ts.Check(err)
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if request(ts, false, []string{args[0], "GET", args[1], "200"}); re.MatchString(ts.ReadFile("answer")) {
+			return
+		}
+	}
+	ts.Fatalf("%s has not %s after %s, but:\n%s", args[1], args[2], patience, ts.ReadFile("answer"))
+}
+
 // receiver answers what a job posts, until the script ends: receiver VARIABLE FILE KEY. Its URL stands in the variable; each
 // request that is signed with the key and authorized by "Bearer ok" is a line of the file; a body that holds "poison" is refused
 // for good.

@@ -26,11 +26,12 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("NO_COLOR", "1")
 			env.Setenv("EXAMPLES", examples)
+			setUpProcesses(env)
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"grow": grow, "compress": compress, "until": until, "matches": matches, "append": appendTo, "request": request,
-			"checkpoints": checkpoints, "receiver": receiver,
+			"checkpoints": checkpoints, "receiver": receiver, "poll": poll, "start": start, "signal": signalTo, "end": end,
 		},
 		UpdateScripts:       os.Getenv("CEPD_UPDATE") != "",
 		RequireExplicitExec: true,
