@@ -158,15 +158,23 @@ func (a *assembly) openLog(stream string, c eventlog.Config) (*eventlog.Log, err
 // streamOf is a stream as the job wants it.
 func streamOf(s *config.Stream, from source.Source, eventSize int) job.Stream {
 	out := job.Stream{
-		Stream: engine.Stream{Name: s.Name, Lateness: s.Lateness, MaxAhead: s.MaxAhead},
-		Source: from, Time: s.TimeSpec, Arrival: s.Arrival, Idle: s.Idle, Ahead: job.Limit{Count: s.Buffer.Events, Bytes: s.Buffer.Ahead},
-		Late: s.Late, EventSize: eventSize,
-	}
-	if s.Tiebreak != "" {
-		out.Tiebreak = strings.Split(s.Tiebreak, ".")
+		Stream: timedStream(s), Source: from, Time: s.TimeSpec, Arrival: s.Arrival, Idle: s.Idle,
+		Ahead: job.Limit{Count: s.Buffer.Events, Bytes: s.Buffer.Ahead}, Late: s.Late, EventSize: eventSize,
 	}
 	if s.Start == config.Latest {
 		out.Start = job.Latest
+	}
+	return out
+}
+
+// timedStream is a stream as the engine wants it.
+func timedStream(s *config.Stream) engine.Stream {
+	out := engine.Stream{Name: s.Name, Lateness: s.Lateness, MaxAhead: s.MaxAhead}
+	if s.Tiebreak != "" {
+		out.Tiebreak = strings.Split(s.Tiebreak, ".")
+	}
+	for _, f := range s.KeyLocal {
+		out.KeyLocal = append(out.KeyLocal, strings.Split(f, "."))
 	}
 	return out
 }

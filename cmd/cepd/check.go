@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cepd/cepd/cep"
+	"github.com/cepd/cepd/cep/engine"
 	"github.com/cepd/cepd/cmd/cepd/config"
 	"github.com/cepd/cepd/nfa"
 	"github.com/cepd/cepd/patterns"
@@ -68,8 +69,12 @@ there.`,
 				return err
 			}
 			out := cmd.OutOrStdout()
+			clocks, err := clocksOf(cfg, set)
+			if err != nil {
+				return err
+			}
 			if asJSON {
-				if err := writeJSON(out, reportOf(set, cfg, diagnostics)); err != nil {
+				if err := writeJSON(out, reportOf(set, clocks, diagnostics)); err != nil {
 					return err
 				}
 				if set == nil {
@@ -94,7 +99,7 @@ there.`,
 			}
 			if verbose {
 				for _, r := range set.Rules {
-					describe(p, r, cfg)
+					describe(p, r, clocks)
 				}
 			}
 			p.printf("%s\n", verdict(set, diagnostics))
@@ -192,9 +197,9 @@ func verdict(set *rules.Set, diagnostics patterns.Diagnostics) string {
 }
 
 // describe writes the facts of a rule.
-func describe(p *printer, r *patterns.Rule, c *config.Config) {
+func describe(p *printer, r *patterns.Rule, clocks *engine.Core) {
 	p.printf("%s  %s\n", p.paint(bold, r.ID), p.paint(faint, r.Pos.String()))
-	for _, f := range factsOf(r, c) {
+	for _, f := range factsOf(r, clocks) {
 		p.printf("  %-12s %s\n", f.name, f.text)
 	}
 	p.printf("\n")
@@ -203,15 +208,15 @@ func describe(p *printer, r *patterns.Rule, c *config.Config) {
 // fact is one thing to know about a rule.
 type fact struct{ name, text string }
 
-// factsOf returns what `check -v` says about a rule, in the order in which it is said. c is nil without a configuration.
-func factsOf(r *patterns.Rule, c *config.Config) []fact {
+// factsOf returns what `check -v` says about a rule, in the order in which it is said. clocks is nil without a configuration.
+func factsOf(r *patterns.Rule, clocks *engine.Core) []fact {
 	facts := []fact{
 		{"reads", strings.Join(r.Streams, ", ")},
 		{"alerts of", strings.Join(r.Reads, ", ")},
 		{"key", keyText(r)},
 		{"window", windowText(r)},
 		{"selection", selectionText(r)},
-		{"clock", clockText(r, c)},
+		{"clock", clockText(r, clocks)},
 		{"program", programText(r)},
 		{"tests", strconv.Itoa(len(r.Tests))},
 		{"fingerprint", r.Fingerprint},
@@ -260,15 +265,41 @@ func selectionText(r *patterns.Rule) string {
 	return s
 }
 
+// clocksOf returns an engine that can say which clock a rule has in a job; nil without a configuration.
+func clocksOf(c *config.Config, set *rules.Set) (*engine.Core, error) {
+	if c == nil || set == nil {
+		return nil, nil
+	}
+	streams := make([]engine.Stream, len(c.Streams))
+	for i, s := range c.Streams {
+		streams[i] = timedStream(s)
+	}
+	core, err := engine.New(set, streams, engine.Options{})
+	if err != nil {
+		return nil, failed(fmt.Errorf("find the clocks of the rules: %w", err))
+	}
+	return core, nil
+}
+
 // clockText says what decides when the rule's windows end.
-func clockText(r *patterns.Rule, c *config.Config) string {
+func clockText(r *patterns.Rule, clocks *engine.Core) string {
+	var why string // it is not each partition's
+	if clocks != nil {
+		text := clocks.ClockOf(r.ID)
+		if strings.HasPrefix(text, "each partition of ") {
+			return text + " by itself: key_local keeps its keys apart"
+		}
+		if _, reason, ok := strings.Cut(text, " (not each partition: "); ok {
+			why = "; not each partition by itself: " + strings.TrimSuffix(reason, ")")
+		}
+	}
 	if len(r.Streams) == 1 && len(r.Reads) > 0 {
-		return "that of the slowest of the rules whose alerts it reads"
+		return "that of the slowest of the rules whose alerts it reads" + why
 	}
 	if len(r.Streams) == 1 {
-		return "the slowest partition of " + r.Streams[0] + " that is not idle"
+		return "the slowest partition of " + r.Streams[0] + " that is not idle" + why
 	}
-	return "the slowest of " + strings.Join(r.Streams, ", ") + ": a stalled one holds the rule back"
+	return "the slowest of " + strings.Join(r.Streams, ", ") + ": a stalled one holds the rule back" + why
 }
 
 // programText says what the machine has to hold for the rule.
@@ -341,7 +372,7 @@ type diagnosticReport struct {
 }
 
 // reportOf makes the report; set is nil where there are mistakes.
-func reportOf(set *rules.Set, c *config.Config, diagnostics patterns.Diagnostics) checkReport {
+func reportOf(set *rules.Set, clocks *engine.Core, diagnostics patterns.Diagnostics) checkReport {
 	report := checkReport{OK: set != nil, Rules: []ruleReport{}, Diagnostics: []diagnosticReport{}}
 	for _, d := range diagnostics {
 		severity := "error"
@@ -364,7 +395,7 @@ func reportOf(set *rules.Set, c *config.Config, diagnostics patterns.Diagnostics
 		report.Rules = append(report.Rules, ruleReport{
 			ID: r.ID, File: r.Pos.File, Line: r.Pos.Line, Column: r.Pos.Column, Enabled: r.Enabled, Shadow: r.Shadow,
 			Severity: r.Severity, Streams: r.Streams, AlertsOf: append([]string{}, r.Reads...), Key: append([]string{}, r.Key...), Within: within, Selection: selectionText(r),
-			Clock: clockText(r, c), Program: programText(r), Tests: len(r.Tests), Fingerprint: r.Fingerprint,
+			Clock: clockText(r, clocks), Program: programText(r), Tests: len(r.Tests), Fingerprint: r.Fingerprint,
 		})
 	}
 	return report

@@ -16,6 +16,7 @@ import (
 	"github.com/cepd/cepd/cep"
 	"github.com/cepd/cepd/cep/engine"
 	"github.com/cepd/cepd/cep/job"
+	"github.com/cepd/cepd/checkpoint"
 	"github.com/cepd/cepd/cmd/cepd/config"
 	"github.com/cepd/cepd/patterns"
 	"github.com/cepd/cepd/rules"
@@ -248,6 +249,9 @@ func degraded(s job.Status) []string {
 	return list
 }
 
+// decisions are errors that starting again does not mend.
+var decisions = []error{job.ErrRefused, engine.ErrOtherClocks, checkpoint.ErrNewer}
+
 // classified gives an error of a job its exit code.
 func classified(err error) error {
 	switch {
@@ -255,7 +259,7 @@ func classified(err error) error {
 		return nil
 	case errors.Is(err, context.Canceled):
 		return &codedError{exitInterrupted, errors.New("interrupted before the job had started")}
-	case errors.Is(err, job.ErrRefused) || sinks.Permanent(err):
+	case sinks.Permanent(err) || slices.ContainsFunc(decisions, func(d error) bool { return errors.Is(err, d) }):
 		return &codedError{exitDecision, err}
 	}
 	return failed(err)

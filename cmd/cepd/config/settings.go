@@ -121,7 +121,7 @@ func (s *Stream) settings() section {
 			}
 		})},
 		{name: "tiebreak", about: "The field that orders events of one time; without one their positions do.", value: text(&s.Tiebreak, "field", isField)},
-		{name: "key_local", about: "Fields whose values never cross partitions: rules whose key has one of them need not wait for the slowest partition.", value: texts(&s.KeyLocal, "list of fields", isField)},
+		{name: "key_local", about: "Fields whose values never cross partitions: rules whose key has one of them need not wait for the slowest partition. It cannot change under a state.", value: texts(&s.KeyLocal, "list of fields", isField)},
 		{name: "max_ahead", about: "How far above its arrival an event may lie before it is refused as from the future; 0s: as far as it likes.", value: duration(&s.MaxAhead, bounds[cep.Duration]{
 			0, 3650 * day, "a clock that is ten years ahead is broken",
 		})},
