@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -27,7 +28,8 @@ type options struct {
 func main() {
 	var o options
 	var gen, dir, reference, profile, element string
-	var elements bool
+	var elements, soaking, timing bool
+	var seconds int
 	var events, live, repeat int
 	flag.StringVar(&o.work, "w", "", "run one workload, w1, w2, w5 or starts, and print its line")
 	flag.StringVar(&o.variant, "variant", "cepd", "cepd, naive, job, recover or pauses")
@@ -43,14 +45,32 @@ func main() {
 	flag.StringVar(&profile, "cpuprofile", "", "write the processor profile of a single run")
 	flag.StringVar(&o.heapProfile, "memprofile", "", "write what cepd holds at the end of the input of a single run")
 	flag.StringVar(&gen, "gen", "", "write the input of a workload to -file, and FILE.expect beside it")
-	flag.IntVar(&events, "events", 1_000_000, "events of an input in all")
-	flag.IntVar(&live, "live", 250_000, "w2: live starts")
+	flag.IntVar(&events, "events", 0, "events of an input in all; 0: 1,000,000, and 50,000,000 of a soak")
+	flag.IntVar(&live, "live", 0, "w2 and starts: live starts; 0: 250,000, and 1,000,000 of a soak")
+	flag.BoolVar(&soaking, "soak", false, "a job over keys that never come back: what it holds as it goes on")
 	flag.BoolVar(&elements, "elements", false, "the cost of each element of the language as its load grows")
 	flag.StringVar(&element, "element", "", "only elements whose names contain this")
 	flag.IntVar(&repeat, "repeat", 3, "how often each program runs: the run that took the middle processor time counts")
 	flag.StringVar(&dir, "dir", "", "where inputs are kept from run to run; default: a directory that is removed")
 	flag.StringVar(&reference, "reference", "../shared/reference", "the prototypes, run where they are there")
+	flag.BoolVar(&timing, "latency", false, "from the event that completes a match to the alert in Redis")
+	flag.IntVar(&seconds, "seconds", 30, "how long -latency sends events, each way")
 	flag.Parse()
+	if soaking {
+		if err := soak(os.Stdout, o, cmp.Or(events, soakEvents), cmp.Or(live, soakLive)); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	if timing {
+		if err := latency(os.Stdout, o, time.Duration(seconds)*time.Second); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	events, live = cmp.Or(events, 1_000_000), cmp.Or(live, 250_000)
 	if elements {
 		o.work = "elements"
 	}

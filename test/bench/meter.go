@@ -114,12 +114,15 @@ func heapMB() float64 {
 }
 
 // maxRSS is the most memory in MB that the process has had, 0 where the system does not say.
-func maxRSS() (mb int) {
+func maxRSS() int { return processMB("VmHWM:") }
+
+// processMB is one of the memory sizes that the system keeps of the process.
+func processMB(name string) (mb int) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return 0
 	}
-	if _, s, ok := strings.Cut(string(status), "VmHWM:"); ok {
+	if _, s, ok := strings.Cut(string(status), name); ok {
 		if _, err := fmt.Sscan(s, &mb); err != nil {
 			return 0
 		}
