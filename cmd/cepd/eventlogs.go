@@ -2,6 +2,7 @@ package main
 
 import (
 	"log/slog"
+	"slices"
 
 	"github.com/cepd/cepd/cep/job"
 	"github.com/cepd/cepd/cep/source/eventlog"
@@ -64,7 +65,7 @@ func statusOf(j *job.Job, logs []*streamLog) wholeStatus {
 	for _, l := range logs {
 		st := l.status()
 		if s.Logs = append(s.Logs, st); st.Error != "" {
-			s.Degraded = append(s.Degraded[:len(s.Degraded):len(s.Degraded)], job.Degradation{What: "log", Name: l.stream, Reason: st.Error})
+			s.Degraded = append(slices.Clip(s.Degraded), job.Degradation{What: "log", Name: l.stream, Reason: st.Error})
 		}
 	}
 	return s
