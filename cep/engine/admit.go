@@ -184,22 +184,23 @@ func (c *Core) decide(p *partition, final bool) {
 // admit judges an event by its partition's clock and puts it in order where a rule may want it.
 func (c *Core) admit(p *partition, ev *cep.Event, keep Keeper, record []byte, size int) {
 	s, t, again := p.stream, ev.Time, ev.Position.Offset <= p.believed
-	p.settled = max(p.settled, ev.Position.Offset)
 	if again && p.isRefused(ev.Position.Offset) {
+		p.settled = max(p.settled, ev.Position.Offset)
 		return
 	}
 	if t < p.highest {
 		s.summary.Behind = max(s.summary.Behind, p.highest.Sub(t))
 	}
-	switch {
-	case t <= p.watermark:
+	if !again && t > p.watermark && t <= s.released {
+		c.refuse(p, ReasonReturned, ev, record, s.released)
+		return
+	}
+	p.settled = max(p.settled, ev.Position.Offset)
+	if t <= p.watermark {
 		if !again {
 			s.summary.Late++
 			c.reject(ReasonLate, ev, record, p.watermark)
 		}
-		return
-	case !again && t <= s.released:
-		c.refuse(p, ReasonReturned, ev, record, s.released)
 		return
 	}
 	p.take(ev.Position.Offset, t)
@@ -255,11 +256,15 @@ func (c *Core) want(k *clock, ev *cep.Event, again bool) {
 	if ev.Time <= k.released { // read again
 		return
 	}
+	list := k.readers.index.Lookup(ev)
+	if len(list) == 0 {
+		return
+	}
 	to := c.spread
 	if k.layer > 0 {
 		to = c.upper
 	}
-	k.route(k.readers, ev, again, to)
+	k.route(k.readers, list, ev, again, to)
 	for _, i := range to.used {
 		target := i
 		if k.layer > 0 {
@@ -315,8 +320,8 @@ func (c *Core) refuse(p *partition, reason string, ev *cep.Event, record []byte,
 	} else {
 		p.stream.summary.Returned++
 	}
+	p.refuse(ev.Position.Offset)
 	p.settled = max(p.settled, ev.Position.Offset)
-	p.refused = append(p.refused, ev.Position.Offset)
 	c.reject(reason, ev, record, line)
 }
 

@@ -393,7 +393,7 @@ func (b *back) offer(f *feed, p *pendingAlert, arrival uint64, again bool) {
 		if !again {
 			up.alerts++
 		}
-		up.clock.route(up.readers, &ev, again, b.spread)
+		up.clock.route(up.readers, up.readers.index.Lookup(&ev), &ev, again, b.spread)
 		for _, i := range b.spread.used {
 			e := b.spread.open[i]
 			e.ev, e.clock, e.place, e.arrival = ev, up.clock, place{origin: &p.order}, arrival

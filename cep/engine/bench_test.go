@@ -124,3 +124,13 @@ func BenchmarkBarrier(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkUntouched is the cost of an event that no rule can touch.
+func BenchmarkUntouched(b *testing.B) {
+	l := newTraffic(b, engine.Options{}, 1000)
+	began := cpu()
+	for b.Loop() {
+		l.push("x", l.n%1000, 1000)
+	}
+	b.ReportMetric(float64((cpu()-began).Nanoseconds())/float64(b.N), "cpu-ns/op")
+}

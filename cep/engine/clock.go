@@ -123,9 +123,9 @@ func (n *routed) add(m routed) {
 	}
 }
 
-// route finds out where an event belongs among the versions of a clock.
-func (k *clock) route(r *readers, ev *cep.Event, again bool, to *spread) {
-	for _, i := range r.index.Lookup(ev) {
+// route finds out where an event belongs among the versions of a clock that the index has found.
+func (k *clock) route(r *readers, list []int, ev *cep.Event, again bool, to *spread) {
+	for _, i := range list {
 		if v := k.versions[i]; ev.Time > v.after && !v.over.Load() {
 			r.deliver(v, ev, r.index.May(i), again, to)
 		}

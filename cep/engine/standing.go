@@ -50,10 +50,11 @@ type partitionState struct {
 	Idle    bool     `json:"idle,omitempty"`
 	Ended   bool     `json:"ended,omitempty"`
 	// Done says that nothing has to be read again.
-	Done    bool    `json:"done,omitempty"`
-	Read    int64   `json:"read"`
-	Settled int64   `json:"settled"`
-	Refused []int64 `json:"refused,omitempty"`
+	Done    bool  `json:"done,omitempty"`
+	Read    int64 `json:"read"`
+	Settled int64 `json:"settled"`
+	// Refused are stretches of events, by the offsets of their first and last.
+	Refused []stretch `json:"refused,omitempty"`
 	id      *cep.Partition
 }
 
@@ -107,7 +108,7 @@ func (p *partition) stand() partitionState {
 	p.forget()
 	x := partitionState{
 		Name: p.id.Name, Number: p.number, Highest: p.highest, Watermark: p.watermark, Reached: p.watermark, Offset: -1, Idle: p.idle, Ended: p.ended,
-		Done: p.done() && !p.rereading, Read: max(p.readTo, p.again), Settled: max(p.settled, p.believed), Refused: append([]int64(nil), p.refused...), id: p.id,
+		Done: p.done() && !p.rereading, Read: max(p.readTo, p.again), Settled: max(p.settled, p.believed), Refused: slices.Clone(p.refused), id: p.id,
 	}
 	if len(p.marks) > 0 && !(x.Done && x.Ended) {
 		x.Highest, x.Watermark, x.Offset = p.marks[0].highest, p.marks[0].watermark, p.marks[0].offset
@@ -190,7 +191,7 @@ func (c *Core) adoptPartition(q *partitionState, id *cep.Partition, s *stream) *
 	p := newPartition(id, s)
 	p.number = q.Number
 	p.highest, p.watermark, p.idle, p.ended = q.Highest, max(q.Watermark, s.floor), q.Idle, q.Ended
-	p.again, p.believed, p.refused = q.Read, q.Settled, append([]int64(nil), q.Refused...)
+	p.again, p.believed, p.refused = q.Read, q.Settled, slices.Clone(q.Refused)
 	if q.Offset >= 0 {
 		p.marks = []mark{{offset: q.Offset, highest: q.Highest, watermark: q.Watermark, newest: cep.BeforeAll}}
 		p.rereading = true

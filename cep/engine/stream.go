@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/cepd/cepd/cep"
@@ -70,10 +71,13 @@ type partition struct {
 	// too late or from the future, as far as they may be read again, in order.
 	readTo, settled int64
 	again, believed int64
-	refused         []int64
+	refused         []stretch
 	// rereading says that the partition has not reached again yet.
 	rereading bool
 }
+
+// stretch is all events of a partition from an offset to another one: a clock that is wrong is so for many.
+type stretch [2]int64
 
 // doubted is an event that waits for what follows it, with its record where somebody wants to know of refusals.
 type doubted struct {
@@ -103,6 +107,9 @@ func (p *partition) note(offset int64) {
 	n := len(p.marks)
 	// A doubted event has not been judged, so the clock at the events behind it is not known yet.
 	if n == 0 || p.marks[n-1].records >= markEvery && len(p.doubted) == 0 {
+		if n > 0 && p.marks[n-1].newest == cep.BeforeAll { // nothing of it is needed
+			p.marks = p.marks[:n-1]
+		}
 		p.forget()
 		p.marks = append(p.marks, mark{offset: offset, highest: p.highest, watermark: p.watermark, newest: cep.BeforeAll})
 		n = len(p.marks)
@@ -114,12 +121,11 @@ func (p *partition) note(offset int64) {
 // take moves the clock to an event that takes its place in the order.
 func (p *partition) take(offset int64, t cep.Time) {
 	p.see(t)
-	for i := len(p.marks) - 1; i >= 0; i-- {
-		if m := &p.marks[i]; i == 0 || m.offset <= offset {
-			m.newest = max(m.newest, t)
-			return
-		}
+	i := len(p.marks) - 1
+	for i > 0 && p.marks[i].offset > offset { // an event that was doubted for long
+		i--
 	}
+	p.marks[i].newest = max(p.marks[i].newest, t)
 }
 
 // forget drops marks behind which everything has been released by all clocks of the stream, but for the last.
@@ -132,7 +138,7 @@ func (p *partition) forget() {
 		p.marks = append(p.marks[:0], p.marks[n:]...)
 	}
 	if len(p.refused) > 0 && len(p.marks) > 0 {
-		first, _ := slices.BinarySearch(p.refused, p.marks[0].offset)
+		first := p.stretchAt(p.marks[0].offset)
 		p.refused = slices.Delete(p.refused, 0, first)
 	}
 }
@@ -158,10 +164,25 @@ func (p *partition) done() bool {
 	return !slices.ContainsFunc(p.marks, func(m mark) bool { return m.newest > released })
 }
 
+// refuse notes an event that must be refused when it is read again.
+func (p *partition) refuse(offset int64) {
+	if n := len(p.refused); n > 0 && p.refused[n-1][1] == p.settled { // the event judged last was refused, too
+		p.refused[n-1][1] = offset
+		return
+	}
+	p.refused = append(p.refused, stretch{offset, offset})
+}
+
+// stretchAt is the first stretch that ends at an offset or behind it.
+func (p *partition) stretchAt(offset int64) int {
+	i, _ := slices.BinarySearchFunc(p.refused, offset, func(s stretch, o int64) int { return cmp.Compare(s[1], o) })
+	return i
+}
+
 // isRefused reports whether an event that is read again was refused for what is not known any more.
 func (p *partition) isRefused(offset int64) bool {
-	_, ok := slices.BinarySearch(p.refused, offset)
-	return ok
+	i := p.stretchAt(offset)
+	return i < len(p.refused) && p.refused[i][0] <= offset
 }
 
 // holds reports whether the partition keeps the stream's watermark back.
