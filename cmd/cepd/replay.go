@@ -65,7 +65,7 @@ Time stands where the input ends: windows and absences that end later do not fir
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			tuneCollector()
+			tuneCollector(collectorPercent)
 			return replay(cmd, f)
 		},
 	}

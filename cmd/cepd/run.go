@@ -156,7 +156,9 @@ func serve(stop context.Context, c *config.Config, set *rules.Set, f runFlags, s
 		return err
 	}
 	defer a.close(log)
+	tuneCollector(restorePercent)
 	j, err := job.New(stop, a.job)
+	tuneCollector(collectorPercent)
 	if err != nil {
 		return err
 	}
