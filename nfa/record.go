@@ -121,6 +121,14 @@ func (m *Machine) Changes(parts Partitions, yield func(key string, value []byte)
 	c.runs, c.rows, c.gone = emptied(c.runs), emptied(c.rows), emptied(c.gone)
 }
 
+// Changed is about how many keys [Machine.Changes] will yield, for callers that make room first.
+func (m *Machine) Changed() int {
+	if m.changes == nil {
+		return m.Keys()
+	}
+	return len(m.changes.runs) + len(m.changes.rows) + len(m.changes.gone)
+}
+
 // Records calls yield for every key that has state, in order, with its record, valid during the call. What [Machine.Changes]
 // knows stays as it is. Matches must have been taken.
 func (m *Machine) Records(parts Partitions, yield func(key string, value []byte)) {

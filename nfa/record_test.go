@@ -62,6 +62,7 @@ func (s *records) take(t interface{ Fatalf(string, ...any) }, machines ...*Machi
 	want := map[string]string{}
 	for _, m := range machines {
 		seen := map[string]bool{}
+		most := m.Changed()
 		m.Changes(s.parts, func(key string, value []byte) {
 			if seen[key] {
 				t.Fatalf("key %q changed twice", key)
@@ -76,6 +77,9 @@ func (s *records) take(t interface{ Fatalf(string, ...any) }, machines ...*Machi
 			}
 			delete(s.keys, key)
 		})
+		if len(seen) > most {
+			t.Fatalf("%d keys have changed, %d were foretold", len(seen), most)
+		}
 		m.Changes(s.parts, func(key string, _ []byte) { t.Fatalf("key %q changed twice at one time", key) })
 		m.Records(s.parts, func(key string, value []byte) { want[key] = string(value) })
 		var keys []string
