@@ -233,7 +233,7 @@ whole, so as much room must be on the disk as is in use. A job does the same whe
 			if err := probe.Close(); err != nil {
 				return failed(err)
 			}
-			s, err := boltstore.Open(cmd.Context(), dir, boltstore.Options{})
+			s, err := boltstore.Open(cmd.Context(), dir, boltstore.Options{Failpoint: failpoint()})
 			if err != nil {
 				return openError(err)
 			}

@@ -293,7 +293,7 @@ this epoch: every sink begins a new lineage, and alerts since then may go out a 
 				defer func() { _ = file.Close() }() // it was read only
 				in = file
 			}
-			m, err := boltstore.Import(cmd.Context(), dir, in, boltstore.ImportOptions{Savepoint: savepoint})
+			m, err := boltstore.Import(cmd.Context(), dir, in, boltstore.ImportOptions{Savepoint: savepoint, Failpoint: failpoint()})
 			if err != nil {
 				return failed(err)
 			}
