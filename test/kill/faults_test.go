@@ -46,7 +46,7 @@ func TestFolds(t *testing.T) {
 	for _, point := range []string{"store.fold.step:2", "store.fold.complete:1", "store.drop.step:1"} {
 		t.Run(point, func(t *testing.T) {
 			s := newSite(t, w, server, strings.NewReplacer(".", "-", ":", "-").Replace(point))
-			s.configure("keep: 1")
+			s.configure("interval: 20ms", "interval: 20ms, keep: 1")
 			s.hit(point)
 			s.hit(point)
 			s.finish()
@@ -84,9 +84,7 @@ func TestTakeover(t *testing.T) {
 	s := newSite(t, w, server, "takeover")
 	p := s.start("", "--once")
 	time.Sleep(400 * time.Millisecond)
-	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	p.signal(syscall.SIGSTOP)
 	// The copy is one of the files: the first one's process holds the store.
 	second := *s
 	second.name = filepath.Join(t.TempDir(), "takeover")
@@ -98,9 +96,7 @@ func TestTakeover(t *testing.T) {
 	if _, err := q.wait(); err != nil {
 		t.Fatalf("%v\n%s", err, q.logged())
 	}
-	if err := p.cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	p.signal(syscall.SIGCONT)
 	_, err := p.wait()
 	if exit := p.cmd.ProcessState.ExitCode(); exit != 4 {
 		t.Errorf("the zombie ends with %d (%v), want 4\n%s", exit, err, p.logged())
@@ -108,13 +104,7 @@ func TestTakeover(t *testing.T) {
 	if !strings.Contains(p.logged(), "another instance owns the destination") {
 		t.Errorf("the zombie does not say why it stops:\n%s", p.logged())
 	}
-	var bodies []string
-	for _, e := range server.Stream(t, s.stream) {
-		bodies = append(bodies, e.Fields["body"])
-	}
-	if d := s.compare(bodies); d != "" {
-		t.Errorf("Redis: %s", d)
-	}
+	s.checkAlerts("Redis", s.bodies())
 }
 
 // TestDiskFull lets the state grow on a small disk until it is full: the epoch waits, sources pause, nothing is lost.
@@ -134,17 +124,7 @@ func TestDiskFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := s.start("", "--once")
-	deadline := time.Now().Add(time.Minute)
-	for !strings.Contains(p.logged(), "cannot be made durable") {
-		select {
-		case err := <-p.done:
-			t.Fatalf("it ended: %v\n%s", err, p.logged())
-		case <-time.After(20 * time.Millisecond):
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the disk never was full:\n%s", p.logged())
-		}
-	}
+	p.says("cannot be made durable")
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
@@ -209,9 +189,7 @@ func TestStop(t *testing.T) {
 	for i := range 3 {
 		p := s.start("", "--once")
 		time.Sleep(250 * time.Millisecond)
-		if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
+		p.signal(syscall.SIGTERM)
 		begin := time.Now()
 		if _, err := p.wait(); err != nil {
 			t.Fatalf("stop %d: %v\n%s", i, err, p.logged())

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -33,6 +34,9 @@ var program = sync.OnceValues(func() (string, error) {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
+	if testing.Verbose() {
+		tally.print(os.Stdout)
+	}
 	if path, err := program(); err == nil {
 		_ = os.RemoveAll(filepath.Dir(path))
 	}
@@ -45,13 +49,15 @@ type site struct {
 	t      testing.TB
 	name   string // of the directory of the job's own files
 	stream string // in Redis
-	server *redistest.Server
+	// server has the alerts; address is how the job reaches it.
+	server  *redistest.Server
+	address string
 }
 
 // newSite makes another job over a workload.
 func newSite(t testing.TB, w *workload, server *redistest.Server, name string) *site {
 	t.Helper()
-	s := &site{workload: w, t: t, name: filepath.Join(t.TempDir(), name), stream: "alerts-" + name, server: server}
+	s := &site{workload: w, t: t, name: filepath.Join(t.TempDir(), name), stream: "alerts-" + name, server: server, address: server.Address}
 	if err := os.MkdirAll(s.name, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -59,8 +65,8 @@ func newSite(t testing.TB, w *workload, server *redistest.Server, name string) *
 	return s
 }
 
-// configure writes the configuration, with more settings of the checkpoint if need be.
-func (s *site) configure(checkpoint ...string) {
+// configure writes the configuration, with changes to it: pairs of what is replaced by what.
+func (s *site) configure(changes ...string) {
 	s.t.Helper()
 	text := fmt.Sprintf(`version: 1
 job: %s
@@ -73,10 +79,16 @@ sinks:
   refused: {file: {path: %[3]s/refused.jsonl}, alerts: named}
   bus: {redis: {address: %q, stream: %s}}
 dead_letters: refused
-checkpoint: {path: %[3]s/state, interval: 20ms%[6]s}
+checkpoint: {path: %[3]s/state, interval: 20ms}
 http: {listen: off}
 log: {level: info}
-`, filepath.Base(s.name), s.dir, s.name, s.server.Address, s.stream, strings.Join(append([]string{""}, checkpoint...), ", "))
+`, filepath.Base(s.name), s.dir, s.name, s.address, s.stream)
+	for i := 0; i < len(changes); i += 2 {
+		if !strings.Contains(text, changes[i]) {
+			s.t.Fatalf("the configuration has no %q", changes[i])
+		}
+		text = strings.ReplaceAll(text, changes[i], changes[i+1])
+	}
 	if err := os.WriteFile(filepath.Join(s.name, "cepd.yaml"), []byte(text), 0o644); err != nil {
 		s.t.Fatal(err)
 	}
@@ -87,8 +99,10 @@ const lifeMax = 2 * time.Minute
 
 // process is a running cepd.
 type process struct {
+	t    testing.TB
 	cmd  *exec.Cmd
-	done chan error
+	done chan struct{} // closed when it has ended
+	err  error         // how, then
 	mu   sync.Mutex
 	log  bytes.Buffer
 }
@@ -106,16 +120,25 @@ func (p *process) logged() string {
 	return p.log.String()
 }
 
-// run starts `cepd run --once`, with a failpoint or "".
+// start starts `cepd run`, with a failpoint or "".
 func (s *site) start(failpoint string, args ...string) *process {
+	s.t.Helper()
+	return s.launch(nil, failpoint, append([]string{"run", "-c", filepath.Join(s.name, "cepd.yaml")}, args...)...)
+}
+
+// launch starts cepd with any arguments and standard input.
+func (s *site) launch(stdin *os.File, failpoint string, args ...string) *process {
 	s.t.Helper()
 	path, err := program()
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lifeMax)
-	p := &process{done: make(chan error, 1)}
-	p.cmd = exec.CommandContext(ctx, path, append([]string{"run", "-c", filepath.Join(s.name, "cepd.yaml")}, args...)...)
+	p := &process{t: s.t, done: make(chan struct{})}
+	p.cmd = exec.CommandContext(ctx, path, args...)
+	if stdin != nil {
+		p.cmd.Stdin = stdin
+	}
 	p.cmd.Stdout, p.cmd.Stderr = p, p
 	p.cmd.Env = os.Environ()
 	if failpoint != "" {
@@ -125,28 +148,77 @@ func (s *site) start(failpoint string, args ...string) *process {
 		cancel()
 		s.t.Fatal(err)
 	}
+	tally.add(s.t, figures{lives: 1})
 	go func() {
 		defer cancel()
-		p.done <- p.cmd.Wait()
+		p.err = p.cmd.Wait()
+		close(p.done)
 	}()
 	return p
+}
+
+// signal sends a signal, SIGKILL for instance.
+func (p *process) signal(sig syscall.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(sig); err != nil {
+		p.t.Fatalf("%v: %v\n%s", sig, err, p.logged())
+	}
+}
+
+// says waits until the process has logged something that matches, and returns the last group of the match.
+func (p *process) says(pattern string) string {
+	p.t.Helper()
+	text, ok := p.saysOrEnds(pattern)
+	if !ok {
+		p.t.Fatalf("it ended (%v) and never said %q:\n%s", p.err, pattern, p.logged())
+	}
+	return text
+}
+
+// saysOrEnds does so, and gives up when the process has ended.
+func (p *process) saysOrEnds(pattern string) (string, bool) {
+	re := regexp.MustCompile(pattern)
+	for ended := false; ; {
+		if m := re.FindStringSubmatch(p.logged()); m != nil {
+			return m[len(m)-1], true
+		}
+		if ended {
+			return "", false
+		}
+		select {
+		case <-p.done: // after lifeMax at the latest
+			ended = true
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// exits waits for the end and expects an exit code.
+func (p *process) exits(code int) {
+	p.t.Helper()
+	_, err := p.wait()
+	if got := p.cmd.ProcessState.ExitCode(); got != code {
+		p.t.Fatalf("it ends with %d (%v), want %d\n%s", got, err, code, p.logged())
+	}
 }
 
 // kill kills the process after a while, if it has not ended by then.
 func (p *process) kill(after time.Duration) (killed bool, err error) {
 	select {
-	case err = <-p.done:
+	case <-p.done:
 	case <-time.After(after):
 		_ = p.cmd.Process.Kill()
-		err = <-p.done
 	}
-	return wasKilled(err), err
+	return p.wait()
 }
 
 // wait waits for the end.
 func (p *process) wait() (killed bool, err error) {
-	err = <-p.done
-	return wasKilled(err), err
+	<-p.done
+	if killed = wasKilled(p.err); killed {
+		tally.add(p.t, figures{kills: 1})
+	}
+	return killed, p.err
 }
 
 func wasKilled(err error) bool {
@@ -171,26 +243,42 @@ func (s *site) finish() {
 // check compares what has arrived everywhere.
 func (s *site) check() {
 	s.t.Helper()
-	if d := s.compare(s.lines("alerts.jsonl")); d != "" {
-		s.t.Errorf("the file: %s", d)
-	}
+	s.checkAlerts("the file", s.lines("alerts.jsonl"))
+	s.checkAlerts("Redis", s.bodies())
 	if d := s.compareRefused(s.lines("refused.jsonl")); d != "" {
 		s.t.Errorf("the refused: %s", d)
 	}
-	var bodies []string
-	for _, e := range s.server.Stream(s.t, s.stream) {
-		bodies = append(bodies, e.Fields["body"])
-	}
-	if d := s.compare(bodies); d != "" {
-		s.t.Errorf("Redis: %s", d)
+}
+
+// checkAlerts compares what has arrived at one destination.
+func (s *site) checkAlerts(where string, lines []string) {
+	s.t.Helper()
+	missing, doubled, _ := s.differ(lines)
+	tally.add(s.t, figures{alerts: len(lines), missing: missing, doubled: doubled})
+	if d := s.compare(lines); d != "" {
+		s.t.Errorf("%s: %s", where, d)
 	}
 }
 
+// bodies are the messages in Redis.
+func (s *site) bodies() []string {
+	s.t.Helper()
+	var l []string
+	for _, e := range s.server.Stream(s.t, s.stream) {
+		l = append(l, e.Fields["body"])
+	}
+	return l
+}
+
+// lines are those of a file of the site; none if it is not there.
 func (s *site) lines(name string) []string {
 	s.t.Helper()
 	data, err := os.ReadFile(filepath.Join(s.name, name))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		s.t.Fatal(err)
+	}
+	if len(data) == 0 {
+		return nil
 	}
 	return strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
 }
