@@ -188,7 +188,13 @@ func TestAwait(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range []*Machine{m, again} {
+	store := &records{parts: newNumbers(interner()), keys: map[string]string{}}
+	store.take(t, m)
+	byKey := store.restore(t, p, 1)[0]
+	byKey.Dismiss([]byte("once"))
+	byKey.Await([]byte("once"), 0)
+	store.take(t, byKey)
+	for _, m := range []*Machine{m, again, byKey} {
 		if m.OpenStarts() != 2 || m.Keys() != 2 {
 			t.Errorf("%d starts of %d keys", m.OpenStarts(), m.Keys())
 		}
