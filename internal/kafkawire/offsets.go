@@ -89,6 +89,8 @@ func (c *Client) listOffset(ctx context.Context, t Topic, m Moment, partition in
 	return offset, nil
 }
 
+const codeGroupNotFound Code = 69
+
 // Committed returns the offsets that a group has for partitions of topics; what has none is not in the answer. OffsetFetch
 // v7 (KIP-447: it waits for transactions that are about to move an offset).
 func (c *Client) Committed(ctx context.Context, group string, of map[string][]int32) (map[TopicPartition]int64, error) {
@@ -133,6 +135,9 @@ func (c *Client) Committed(ctx context.Context, group string, of map[string][]in
 		}
 		code := Code(a.i16())
 		c.moved(at, code)
+		if code == codeGroupNotFound { // No group, no offsets.
+			return nil
+		}
 		if err := refused(apiOffsetFetch, code, "group "+group); err != nil {
 			return err
 		}

@@ -266,7 +266,10 @@ func (p *Producer) transact(ctx context.Context, progress []byte, batches []Part
 			}
 		}
 	}
-	if err := p.write(ctx, all); err != nil {
+	w := writer{client: p.client, id: p.config.ID, second: p.second, batchBytes: p.config.BatchBytes, patience: p.patience(), seal: p.seal, buf: p.buf}
+	err := w.write(ctx, all)
+	p.buf = w.buf
+	if err != nil {
 		return err
 	}
 	p.ending = true
@@ -276,75 +279,12 @@ func (p *Producer) transact(ctx context.Context, progress []byte, batches []Part
 // patience is for how long a request inside a transaction is repeated: well below the time after which it is aborted.
 func (p *Producer) patience() time.Duration { return min(p.client.config.RetryFor, p.config.Timeout/2) }
 
-// write sends the batches in rounds: one of each partition at a time, since the connections of the pool do not keep the order
-// of two.
-func (p *Producer) write(ctx context.Context, batches []PartitionBatch) error {
-	now := time.Now().UnixMilli()
-	for len(batches) > 0 {
-		var (
-			round []*outgoing
-			rest  []PartitionBatch
-			taken = map[TopicPartition]bool{}
-			sizes []int
-		)
-		p.buf = p.buf[:0]
-		for _, b := range batches {
-			tp := TopicPartition{b.Topic.Name, b.Partition}
-			if taken[tp] {
-				rest = append(rest, b)
-				continue
-			}
-			taken[tp] = true
-			n := p.fitting(b.Records)
-			p.buf = appendBatch(p.buf, b.Records[:n], now, producerState{p.own.producer, p.own.epoch, p.sequences[tp]}, true, p.table)
-			sizes = append(sizes, len(p.buf))
-			round = append(round, &outgoing{topic: b.Topic, partition: b.Partition})
-			// Sequences wrap around at 2^31 (KIP-98), though no epoch comes that far.
-			p.sequences[tp] = int32((int64(p.sequences[tp]) + int64(n)) & 0x7fffffff)
-			if n < len(b.Records) {
-				b.Records = b.Records[n:]
-				rest = append(rest, b)
-			}
-		}
-		begin := 0
-		for i, o := range round {
-			o.batch = p.buf[begin:sizes[i]]
-			begin = sizes[i]
-		}
-		if err := p.send(ctx, round); err != nil {
-			return err
-		}
-		batches = rest
-	}
-	return nil
-}
-
-// send repeats what failed of a round; a batch that had arrived is known by its sequence.
-func (p *Producer) send(ctx context.Context, round []*outgoing) error {
-	return p.client.retryFor(ctx, p.patience(), "batches of "+p.config.ID, func() error {
-		p.client.produce(ctx, p.config.ID, p.second, round)
-		var first error
-		for _, o := range round {
-			if o.err != nil && (first == nil || Retriable(first) && !Retriable(o.err)) {
-				first = o.err
-			}
-		}
-		round = slices.DeleteFunc(round, func(o *outgoing) bool { return o.done })
-		return first
-	}, Retriable)
-}
-
-// fitting is how many of the records make one batch.
-func (p *Producer) fitting(records []Record) int {
-	size := batchHeader
-	for i := range records {
-		n := recordSize(&records[i], i)
-		size += n + varintSize(int64(n))
-		if size > p.config.BatchBytes && i > 0 {
-			return i
-		}
-	}
-	return len(records)
+// seal appends a batch with the next sequences of its partition.
+func (p *Producer) seal(b []byte, tp TopicPartition, records []Record, millis int64) []byte {
+	b = appendBatch(b, records, millis, producerState{p.own.producer, p.own.epoch, p.sequences[tp]}, true, p.table)
+	// They wrap around at 2^31 (KIP-98), though no epoch comes that far.
+	p.sequences[tp] = int32((int64(p.sequences[tp]) + int64(len(records))) & 0x7fffffff)
+	return b
 }
 
 // end commits, and repeats that until it has an answer: from version 2 on the answer holds the next epoch, without which a

@@ -133,6 +133,16 @@ type outgoing struct {
 	done      bool
 }
 
+// Write writes batches without a transaction, each acknowledged by all replicas in sync: records may be there twice where an
+// answer was lost, and some of them where there is an error. Produce v9.
+func (c *Client) Write(ctx context.Context, batches []PartitionBatch) error {
+	table := castagnoli()
+	w := writer{client: c, batchBytes: defaultBatchBytes, patience: c.config.RetryFor, seal: func(b []byte, _ TopicPartition, records []Record, millis int64) []byte {
+		return appendBatch(b, records, millis, producerState{-1, -1, -1}, false, table)
+	}}
+	return w.write(ctx, batches)
+}
+
 // produce sends each batch to its leader, once, and notes in each what became of it. No two are for one partition.
 func (c *Client) produce(ctx context.Context, id string, second bool, batches []*outgoing) {
 	leaders := map[int32][]*outgoing{}
@@ -171,7 +181,11 @@ func (c *Client) produceTo(ctx context.Context, broker int32, id string, second 
 		size += 64 + len(o.topic.Name) + len(o.batch)
 	}
 	r := request{b: make([]byte, 0, size)}
-	r.string(id)
+	if id == "" {
+		r.null()
+	} else {
+		r.string(id)
+	}
 	r.i16(-1) // acknowledged by all replicas in sync
 	r.i32(milliseconds(c.config.RequestTimeout))
 	by := map[string][]*outgoing{}

@@ -1,0 +1,312 @@
+package kafkawire_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/cepd/cepd/internal/kafkawire"
+	"github.com/cepd/cepd/internal/kafkawire/kafkatest"
+)
+
+// stage is a topic to write to, one for positions, and a transactional id.
+type stage struct {
+	c        *kafkatest.Cluster
+	client   *kafkawire.Client
+	out      kafkawire.Topic
+	progress kafkawire.Topic
+	id       string
+}
+
+func newStage(t testing.TB, c *kafkatest.Cluster, partitions int) *stage {
+	t.Helper()
+	client := newClient(t, c)
+	return &stage{
+		c: c, client: client, out: topic(t, c, client, partitions),
+		progress: topic(t, c, client, 1, "cleanup.policy", "compact"), id: kafkatest.Unique("job/sink"),
+	}
+}
+
+func (s *stage) producer(t testing.TB, client *kafkawire.Client) *kafkawire.Producer {
+	t.Helper()
+	p, err := client.NewProducer(kafkawire.ProducerConfig{ID: s.id, Progress: s.progress, Timeout: 20 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func (s *stage) batch(partition int32, values ...string) kafkawire.PartitionBatch {
+	b := kafkawire.PartitionBatch{Topic: s.out, Partition: partition}
+	for _, v := range values {
+		b.Records = append(b.Records, kafkawire.Record{Key: []byte("k"), Value: []byte(v), Headers: []kafkawire.Header{{Key: "ce_id", Value: []byte(v)}}})
+	}
+	return b
+}
+
+// versions runs a test for both versions of transactions, on the fake and, where the real broker can be had, on it.
+func versions(t *testing.T, f func(t *testing.T, c *kafkatest.Cluster, version int)) {
+	for version := 1; version <= 2; version++ {
+		t.Run(fmt.Sprintf("v%d", version), func(t *testing.T) {
+			t.Run("kfake", func(t *testing.T) {
+				f(t, kafkatest.StartFake(t, kafkatest.FakeOptions{TransactionVersion: version}).As, version)
+			})
+			t.Run("kafka", func(t *testing.T) {
+				if version == 2 { // what a new cluster has
+					f(t, kafkatest.Shared(t), version)
+					return
+				}
+				f(t, kafkatest.Start(t, kafkatest.Options{TransactionVersion: version}), version)
+			})
+		})
+	}
+}
+
+func TestTransactions(t *testing.T) {
+	versions(t, func(t *testing.T, c *kafkatest.Cluster, version int) {
+		s := newStage(t, c, 2)
+		p := s.producer(t, s.client)
+		if err := p.Transact(t.Context(), nil, nil); !errors.Is(err, kafkawire.ErrUnsettled) {
+			t.Errorf("before Open: %v", err)
+		}
+		at, err := p.Open(t.Context())
+		if err != nil || at != nil {
+			t.Fatalf("opened at %q, %v", at, err)
+		}
+		if p.Version() != version {
+			t.Fatalf("transactions of version %d, want %d", p.Version(), version)
+		}
+		for i := range 5 {
+			n := fmt.Sprint(i)
+			err := p.Transact(t.Context(), []byte("at "+n), []kafkawire.PartitionBatch{s.batch(0, n+"a", n+"b"), s.batch(1, n+"c"), s.batch(0, n+"d")})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		// An empty one verifies.
+		if err := p.Transact(t.Context(), []byte("at the end"), nil); err != nil {
+			t.Fatal(err)
+		}
+		got := values(same(t, c, s.client, s.out, 0))
+		want := []string{"0a", "0b", "0d", "1a", "1b", "1d", "2a", "2b", "2d", "3a", "3b", "3d", "4a", "4b", "4d"}
+		if !slices.Equal(got, want) {
+			t.Errorf("partition 0 has %v, want %v", got, want)
+		}
+		if got := values(same(t, c, s.client, s.out, 1)); !slices.Equal(got, []string{"0c", "1c", "2c", "3c", "4c"}) {
+			t.Errorf("partition 1 has %v", got)
+		}
+		at, err = p.Recover(t.Context())
+		if err != nil || string(at) != "at the end" {
+			t.Errorf("recovered at %q, %v", at, err)
+		}
+		next := s.producer(t, newClient(t, c))
+		at, err = next.Open(t.Context())
+		if err != nil || string(at) != "at the end" {
+			t.Errorf("the next instance is at %q, %v", at, err)
+		}
+		value, token, err := s.client.Progress(t.Context(), s.progress, 0, s.id)
+		if err != nil || string(value) != "at the end" || len(token) != 16 {
+			t.Errorf("a bystander finds %q by %q, %v", value, token, err)
+		}
+	})
+}
+
+// The time of records is the wall clock: the time of an event in the past would roll segments, and have retention delete them.
+func TestRecordTime(t *testing.T) {
+	kafkatest.Each(t, func(t *testing.T, c *kafkatest.Cluster) {
+		s := newStage(t, c, 1)
+		p := s.producer(t, s.client)
+		if _, err := p.Open(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		before := time.Now().UnixMilli()
+		b := s.batch(0, "x")
+		b.Records[0].Time = 1
+		if err := p.Transact(t.Context(), nil, []kafkawire.PartitionBatch{b}); err != nil {
+			t.Fatal(err)
+		}
+		kc := c.Client(t, kgo.ConsumeTopics(s.out.Name))
+		for _, r := range kc.PollFetches(t.Context()).Records() {
+			if ms := r.Timestamp.UnixMilli(); ms < before || ms > time.Now().UnixMilli() {
+				t.Errorf("time %v", r.Timestamp)
+			}
+			if len(r.Headers) != 1 || r.Headers[0].Key != "ce_id" || string(r.Headers[0].Value) != "x" {
+				t.Errorf("headers %v", r.Headers)
+			}
+		}
+	})
+}
+
+// A second instance takes over, at each moment; the first one is told who it was, and changes nothing.
+func TestTakeOver(t *testing.T) {
+	versions(t, func(t *testing.T, c *kafkatest.Cluster, _ int) {
+		s := newStage(t, c, 1)
+		a, b := s.producer(t, s.client), s.producer(t, newClient(t, c))
+		if _, err := a.Open(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Transact(t.Context(), []byte("1"), []kafkawire.PartitionBatch{s.batch(0, "a1")}); err != nil {
+			t.Fatal(err)
+		}
+		at, err := b.Open(t.Context())
+		if err != nil || string(at) != "1" {
+			t.Fatalf("b opened at %q, %v", at, err)
+		}
+		if err := a.Transact(t.Context(), []byte("2"), []kafkawire.PartitionBatch{s.batch(0, "zombie")}); err == nil {
+			t.Error("a wrote though b has taken over")
+		}
+		_, err = a.Recover(t.Context())
+		fenced, ok := errors.AsType[*kafkawire.FencedError](err)
+		if !ok || fenced.ID != s.id || fenced.Owner == "" || fenced.Owner == fenced.Ours || !strings.Contains(err.Error(), "another instance") {
+			t.Fatalf("a recovers with %v", err)
+		}
+		if err := a.Transact(t.Context(), []byte("2"), nil); !errors.Is(err, kafkawire.ErrUnsettled) {
+			t.Errorf("a goes on: %v", err)
+		}
+		for i := range 3 {
+			err := b.Transact(t.Context(), []byte("b"), []kafkawire.PartitionBatch{s.batch(0, fmt.Sprint("b", i))})
+			if err != nil { // What the zombie did may cost the owner a transaction, and no more.
+				at, rerr := b.Recover(t.Context())
+				if rerr != nil {
+					t.Fatalf("the owner was disturbed: %v, %v", err, rerr)
+				}
+				if i == 0 && string(at) == "1" || i > 0 && string(at) == "b" {
+					if err := b.Transact(t.Context(), []byte("b"), []kafkawire.PartitionBatch{s.batch(0, fmt.Sprint("b", i))}); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+		if got := values(same(t, c, s.client, s.out, 0)); !slices.Equal(got, []string{"a1", "b0", "b1", "b2"}) {
+			t.Errorf("the topic has %v", got)
+		}
+	})
+}
+
+// Records are cut into batches, and one that the topic does not take is named.
+func TestLargeRecords(t *testing.T) {
+	kafkatest.Each(t, func(t *testing.T, c *kafkatest.Cluster) {
+		s := newStage(t, c, 1)
+		p, err := s.client.NewProducer(kafkawire.ProducerConfig{ID: s.id, Progress: s.progress, BatchBytes: 10_000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Open(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b := kafkawire.PartitionBatch{Topic: s.out}
+		for i := range 60 {
+			b.Records = append(b.Records, kafkawire.Record{Value: []byte(fmt.Sprintf("%03d%s", i, strings.Repeat("x", i*100)))})
+		}
+		if err := p.Transact(t.Context(), []byte("1"), []kafkawire.PartitionBatch{b}); err != nil {
+			t.Fatal(err)
+		}
+		got := values(same(t, c, s.client, s.out, 0))
+		if len(got) != len(b.Records) {
+			t.Fatalf("%d records", len(got))
+		}
+		for i, v := range got {
+			if !strings.HasPrefix(v, fmt.Sprintf("%03d", i)) {
+				t.Errorf("record %d is %q", i, v)
+			}
+		}
+		err = p.Transact(t.Context(), []byte("2"), []kafkawire.PartitionBatch{s.batch(0, "before", strings.Repeat("x", 2<<20))})
+		if !errors.Is(err, kafkawire.CodeMessageTooLarge) || !strings.Contains(err.Error(), s.out.Name) {
+			t.Errorf("2 MiB: %v", err)
+		}
+		at, err := p.Recover(t.Context())
+		if err != nil || string(at) != "1" {
+			t.Errorf("recovered at %q, %v", at, err)
+		}
+		if err := p.Transact(t.Context(), []byte("2"), []kafkawire.PartitionBatch{s.batch(0, "after")}); err != nil {
+			t.Error(err)
+		}
+		if got := values(same(t, c, s.client, s.out, 0)); got[len(got)-1] != "5:after" && got[len(got)-1] != "after" || len(got) != 61 {
+			t.Errorf("%d records, the last %q", len(got), got[len(got)-1])
+		}
+	})
+}
+
+func TestTransactionTimeout(t *testing.T) {
+	kafkatest.Each(t, func(t *testing.T, c *kafkatest.Cluster) {
+		s := newStage(t, c, 1)
+		p, err := s.client.NewProducer(kafkawire.ProducerConfig{ID: s.id, Progress: s.progress, Timeout: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Open(t.Context()); !errors.Is(err, kafkawire.CodeInvalidTxnTimeout) || !strings.Contains(err.Error(), "transaction.max.timeout.ms") {
+			t.Errorf("a timeout of an hour: %v", err)
+		}
+	})
+}
+
+func TestWrite(t *testing.T) {
+	kafkatest.Each(t, func(t *testing.T, c *kafkatest.Cluster) {
+		s := newStage(t, c, 2)
+		if err := s.client.Write(t.Context(), []kafkawire.PartitionBatch{s.batch(0, "a", "b"), s.batch(1, "c")}); err != nil {
+			t.Fatal(err)
+		}
+		if got := values(same(t, c, s.client, s.out, 0)); !slices.Equal(got, []string{"a", "b"}) {
+			t.Errorf("partition 0 has %v", got)
+		}
+		if got := values(same(t, c, s.client, s.out, 1)); !slices.Equal(got, []string{"c"}) {
+			t.Errorf("partition 1 has %v", got)
+		}
+	})
+}
+
+// Two ids share the topic of positions, and each finds its own.
+func TestSharedProgress(t *testing.T) {
+	kafkatest.Each(t, func(t *testing.T, c *kafkatest.Cluster) {
+		s := newStage(t, c, 1)
+		for round := range 2 {
+			for i := range 3 {
+				p, err := s.client.NewProducer(kafkawire.ProducerConfig{ID: fmt.Sprint(s.id, i), Progress: s.progress})
+				if err != nil {
+					t.Fatal(err)
+				}
+				at, err := p.Open(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if want := fmt.Sprint("position ", i); round > 0 && string(at) != want || round == 0 && at != nil {
+					t.Errorf("round %d: id %d is at %q", round, i, at)
+				}
+				if err := p.Transact(t.Context(), []byte(fmt.Sprint("position ", i)), nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	})
+}
+
+// A context that ends leaves the transaction unsettled, and the next call with another one recovers.
+func TestCancelledTransaction(t *testing.T) {
+	kafkatest.Each(t, func(t *testing.T, c *kafkatest.Cluster) {
+		s := newStage(t, c, 1)
+		p := s.producer(t, s.client)
+		if _, err := p.Open(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := p.Transact(ctx, []byte("1"), []kafkawire.PartitionBatch{s.batch(0, "x")}); !errors.Is(err, context.Canceled) {
+			t.Errorf("cancelled: %v", err)
+		}
+		if at, err := p.Recover(t.Context()); err != nil || at != nil {
+			t.Errorf("recovered at %q, %v", at, err)
+		}
+		if err := p.Transact(t.Context(), []byte("1"), []kafkawire.PartitionBatch{s.batch(0, "y")}); err != nil {
+			t.Error(err)
+		}
+		if got := values(same(t, c, s.client, s.out, 0)); !slices.Equal(got, []string{"y"}) {
+			t.Errorf("the topic has %v", got)
+		}
+	})
+}
