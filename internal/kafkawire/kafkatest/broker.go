@@ -131,7 +131,7 @@ func (r *runtime) broker(dir string, ports func() (int, error), o Options) (*Bro
 
 // cluster is the broker as a Cluster.
 func (b *Broker) cluster() *Cluster {
-	c := &Cluster{Name: "kafka", Broker: b, Dial: (&net.Dialer{}).DialContext}
+	c := &Cluster{Name: "kafka", Broker: b, Dial: (&net.Dialer{}).DialContext, listen: loopback}
 	for i, l := range listeners {
 		if l.endpoint == nil {
 			continue

@@ -29,6 +29,8 @@ type Cluster struct {
 	Endpoints []Endpoint
 	// Dial connects to the addresses: through the memory of the process, where the cluster is in a bubble of synctest.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// listen opens a port where Dial finds it.
+	listen func() (net.Listener, error)
 	// One of these is set.
 	Broker *Broker
 	Fake   *Fake
@@ -85,6 +87,9 @@ var names atomic.Int64
 func Unique(prefix string) string {
 	return fmt.Sprintf("%s-%d-%d", prefix, os.Getpid(), names.Add(1))
 }
+
+// loopback opens a port of the machine.
+func loopback() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }
 
 // Client returns a client of franz-go, which has nothing in common with ours, closed when the test ends. The options come
 // after those that lead to the cluster.

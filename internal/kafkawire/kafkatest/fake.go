@@ -62,7 +62,7 @@ type owner struct {
 func StartFake(t testing.TB, o FakeOptions) *Fake {
 	t.Helper()
 	f := &Fake{owners: map[string]owner{}}
-	c := &Cluster{Name: "kfake", Fake: f, Dial: (&net.Dialer{}).DialContext}
+	c := &Cluster{Name: "kfake", Fake: f, Dial: (&net.Dialer{}).DialContext, listen: loopback}
 	f.As = c
 	e := Endpoint{Name: protection(o.TLS, o.Mechanism)}
 	options := []kfake.Opt{kfake.NumBrokers(max(o.Nodes, 1)), kfake.GroupMinSessionTimeout(500 * time.Millisecond)}
@@ -76,8 +76,19 @@ func StartFake(t testing.TB, o FakeOptions) *Fake {
 		options = append(options, kfake.EnableSASL(), kfake.Superuser(o.Mechanism, user, password))
 	}
 	if o.Network != nil {
+		// The memory gives no ports by itself.
+		next := bubblePort
 		c.Dial = o.Network.DialContext
-		options = append(options, kfake.ListenFn(o.Network.Listen))
+		c.listen = func() (net.Listener, error) {
+			next++
+			return o.Network.Listen("tcp", address(next))
+		}
+		nodes := make([]int, max(o.Nodes, 1))
+		for i := range nodes {
+			next++
+			nodes[i] = next
+		}
+		options = append(options, kfake.ListenFn(o.Network.Listen), kfake.Ports(nodes...))
 	}
 	cluster, err := kfake.NewCluster(append(options, o.Options...)...)
 	if err != nil {
@@ -97,6 +108,9 @@ func StartFake(t testing.TB, o FakeOptions) *Fake {
 	}
 	return f
 }
+
+// bubblePort is below the ports of a fake in a bubble.
+const bubblePort = 9091
 
 // finalize sets a feature of the cluster.
 func (c *Cluster) finalize(t testing.TB, feature string, level int) {

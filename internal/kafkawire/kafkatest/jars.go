@@ -122,6 +122,9 @@ func (r *runtime) command(heapMiB int, config string, flags []string, class stri
 		fmt.Sprintf("-Xmx%dm", heapMiB), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xlog:disable",
 		"-Dlog4j2.configurationFile=" + config, "-cp", r.lib + "/*",
 	}
+	if i, err := os.Stat(r.archive); err == nil && i.Size() > 0 {
+		a = append(a, "-XX:SharedArchiveFile="+r.archive) // one of another Java is ignored
+	}
 	a = append(append(a, flags...), class)
 	return exec.Command(r.java, append(a, args...)...)
 }
