@@ -5,7 +5,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
+	"time"
 )
 
 // Both programs find exactly the matches that the generators count, at the end and at a mark.
@@ -23,12 +25,12 @@ func TestExactMatches(t *testing.T) {
 		if want.matches < 50 {
 			t.Errorf("%s: only %d matches", work, want.matches)
 		}
-		for _, variant := range []string{"cepd", "naive"} {
+		for _, variant := range []string{"cepd", "naive", "job"} {
 			for _, limit := range []int{s.Events, 20_000} {
 				if variant == "naive" && work == "w5" {
 					continue
 				}
-				o := options{work: work, variant: variant, file: file, limit: limit, rules: types, window: s.Window}
+				o := options{work: work, variant: variant, file: file, limit: limit, rules: types, window: s.Window, interval: 50 * time.Millisecond}
 				m := run1(t, o)
 				if err := check(o, m.outputs); err != nil {
 					t.Error(err)
@@ -47,14 +49,93 @@ func TestExactMatches(t *testing.T) {
 func run1(t *testing.T, o options) meter {
 	t.Helper()
 	var m meter
-	program := runCEPD
-	if o.variant == "naive" {
-		program = runNaive
-	}
-	if err := program(o, &m); err != nil {
+	if err := programs[o.variant](o, &m); err != nil {
 		t.Fatal(err)
 	}
 	return m
+}
+
+// A job that ends without notice goes on with the starts that live, and epochs tell what they cost.
+func TestStateIsLeftBehind(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "starts.jsonl")
+	want, err := generate("starts", file, shape{Events: 40_000, Live: 10_000, Window: 600_000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want.matches > 0 || want.live < 9500 || want.live > 10_500 {
+		t.Errorf("the input has %d matches and %d live starts", want.matches, want.live)
+	}
+	o := options{
+		work: "starts", variant: "job", file: file, warm: 20_000, limit: 1 << 62, window: 600_000, interval: 10 * time.Millisecond,
+		state: filepath.Join(dir, "state"),
+	}
+	m := run1(t, o)
+	r, err := parseLine(m.line("starts", "job"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.events != 20_000 || r.figures["epochs"] < 1 || r.figures["epoch_max_kb"] < 100 || r.figures["cut_max_ms"] <= 0 || r.figures["commit_p50_ms"] <= 0 {
+		t.Errorf("%+v", r)
+	}
+	o.variant = "recover"
+	// The last event waits for a later one.
+	if m := run1(t, o); m.events < want.live-1 || m.events > want.live {
+		t.Errorf("%d starts are restored, %d live", m.events, want.live)
+	}
+	o.variant, o.every = "pauses", 1000
+	for o.shards = range 3 {
+		m := run1(t, o)
+		if r, err = parseLine(m.line("starts", "pauses")); err != nil || r.figures["epochs"] != 20 || r.figures["pause_max_ms"] < r.figures["pause_p50_ms"] {
+			t.Errorf("%d shards: %+v %v", o.shards, r, err)
+		}
+	}
+}
+
+// A soak ends with nothing held, and with every alert; a small one too.
+func TestSoak(t *testing.T) {
+	var b bytes.Buffer
+	o := options{window: 600_000, interval: 50 * time.Millisecond}
+	if err := soak(&b, o, shape{Events: 50_000, Live: 5000}); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(b.String(), "\n")
+	const heading = 4
+	if len(lines) < heading+soakRows+1 {
+		t.Fatal(b.String())
+	}
+	for i, want := range map[int]string{heading + soakRows - 1: "| 50000 | 49", heading + soakRows: "| 50000 | 0 |"} {
+		if !strings.HasPrefix(lines[i], want) {
+			t.Errorf("line %d is %q, want %q...", i+1, lines[i], want)
+		}
+	}
+}
+
+// Events are sent at an even pace, and what is measured begins behind the first two seconds.
+func TestPace(t *testing.T) {
+	events := 0
+	sent, err := pace(time.Second/5, func(lines []byte, ends []int) error {
+		if n := bytes.Count(lines, []byte("\n")); n != len(ends) || ends[n-1] != len(lines) {
+			t.Errorf("%d lines, ends %v", n, ends)
+		}
+		events += len(ends)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if events != latencyRate/5+1 || len(sent) != latencyRate/5/latencyHit {
+		t.Errorf("%d events, %d alerts", events, len(sent))
+	}
+	now := time.Now()
+	a := &arrivals{at: map[string]time.Time{"early": now, "counts": now}}
+	list, err := a.since(map[string]time.Time{"early": {}, "counts": now.Add(-time.Second)})
+	if err != nil || len(list) != 1 || list[0] != time.Second {
+		t.Errorf("took %v %v", list, err)
+	}
+	if _, err := a.since(map[string]time.Time{"lost": now}); err == nil {
+		t.Error("an alert that did not come passes")
+	}
 }
 
 func TestOneRule(t *testing.T) {

@@ -270,6 +270,7 @@ func runDurable(o options, m *meter) (err error) {
 	if err := r.make(); err != nil {
 		return err
 	}
+	m.start(0)
 	if err := r.job.Run(running); err != nil && (o.state == "" || !errors.Is(err, context.Canceled)) {
 		return err
 	}
@@ -336,7 +337,7 @@ func runRecover(o options, m *meter) (err error) {
 		return err
 	}
 	m.events = status.Rules[0].Open
-	m.note = fmt.Sprintf("open_ms=%.0f restore_ms=%.0f %s", opened.Seconds()*1e3, (made-opened).Seconds()*1e3, collection())
+	m.note = fmt.Sprintf("open_ms=%.1f restore_ms=%.1f %s", opened.Seconds()*1e3, (made-opened).Seconds()*1e3, collection())
 	m.heapEnd = heapMB()
 	runtime.KeepAlive(r)
 	return nil
@@ -381,13 +382,11 @@ func runPauses(o options, m *meter) error {
 		return err
 	}
 	defer core.Close()
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	m.prepare()
 	id, decoder := reader.Partition(), codec.NewJSON(set.Schema, at, codec.Options{})
 	cuts := make(chan *engine.Cut, 1)
 	var ev cep.Event
-	var pauses, used []time.Duration
+	var pauses []time.Duration
 	epoch, last, n := cep.Epoch(0), 0, 0
 	for ; n < o.limit; n++ {
 		rec, err := reader.Next(context.Background())
@@ -405,22 +404,21 @@ func runPauses(o options, m *meter) error {
 			continue
 		}
 		epoch++
-		began, before := time.Now(), threadTime()
+		began := time.Now()
 		if err := core.Barrier(epoch, func(c *engine.Cut) { cuts <- c }); err != nil {
 			return err
 		}
-		if pause, spent := time.Since(began), threadTime()-before; n+1 > o.warm {
-			pauses, used = append(pauses, pause), append(used, spent)
+		if pause := time.Since(began); n+1 > o.warm {
+			pauses = append(pauses, pause)
 		} else {
 			m.start(n + 1)
-			last = 0
 		}
 		m.outputs += len((<-cuts).Alerts)
 		last = n + 1
 	}
 	m.stop(last)
 	m.heapEnd = heapMB()
-	m.note = fmt.Sprintf("epochs=%d %s %s", len(pauses), spread("pause", pauses), spread("pause_cpu", used))
+	m.note = fmt.Sprintf("epochs=%d %s", len(pauses), spread("pause", pauses))
 	runtime.KeepAlive(core)
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"runtime/pprof"
 	"time"
@@ -27,10 +28,10 @@ type options struct {
 
 func main() {
 	var o options
-	var gen, dir, reference, profile, element string
-	var elements, soaking, timing bool
+	var s suite
+	var gen, profile string
+	var elements, jobs, soaking, timing bool
 	var seconds int
-	var events, live, repeat int
 	flag.StringVar(&o.work, "w", "", "run one workload, w1, w2, w5 or starts, and print its line")
 	flag.StringVar(&o.variant, "variant", "cepd", "cepd, naive, job, recover or pauses")
 	flag.StringVar(&o.file, "file", "", "the input")
@@ -45,60 +46,68 @@ func main() {
 	flag.StringVar(&profile, "cpuprofile", "", "write the processor profile of a single run")
 	flag.StringVar(&o.heapProfile, "memprofile", "", "write what cepd holds at the end of the input of a single run")
 	flag.StringVar(&gen, "gen", "", "write the input of a workload to -file, and FILE.expect beside it")
-	flag.IntVar(&events, "events", 0, "events of an input in all; 0: 1,000,000, and 50,000,000 of a soak")
-	flag.IntVar(&live, "live", 0, "w2 and starts: live starts; 0: 250,000, and 1,000,000 of a soak")
-	flag.BoolVar(&soaking, "soak", false, "a job over keys that never come back: what it holds as it goes on")
+	flag.IntVar(&s.events, "events", 0, "events of an input in all; 0: 1,000,000, and 50,000,000 of a soak")
+	flag.IntVar(&s.live, "live", 0, "w2 and starts: live starts; 0: 250,000, and 1,000,000 of a soak and where epochs are measured")
 	flag.BoolVar(&elements, "elements", false, "the cost of each element of the language as its load grows")
-	flag.StringVar(&element, "element", "", "only elements whose names contain this")
-	flag.IntVar(&repeat, "repeat", 3, "how often each program runs: the run that took the middle processor time counts")
-	flag.StringVar(&dir, "dir", "", "where inputs are kept from run to run; default: a directory that is removed")
-	flag.StringVar(&reference, "reference", "../shared/reference", "the prototypes, run where they are there")
+	flag.StringVar(&s.element, "element", "", "only elements whose names contain this")
+	flag.BoolVar(&jobs, "jobs", false, "jobs beside replays, what epochs cost, and how long a start takes")
 	flag.BoolVar(&timing, "latency", false, "from the event that completes a match to the alert in Redis")
 	flag.IntVar(&seconds, "seconds", 30, "how long -latency sends events, each way")
+	flag.BoolVar(&soaking, "soak", false, "a job over keys that never come back: what it holds as it goes on")
+	flag.IntVar(&s.repeat, "repeat", 3, "how often each program runs: the run that took the middle processor time counts")
+	flag.StringVar(&s.dir, "dir", "", "where inputs are kept from run to run; default: a directory that is removed")
+	flag.StringVar(&s.reference, "reference", "../shared/reference", "the prototypes, run where they are there")
 	flag.Parse()
-	if soaking {
-		if err := soak(os.Stdout, o, cmp.Or(events, soakEvents), cmp.Or(live, soakLive)); err != nil {
-			fmt.Fprintln(os.Stderr, "bench:", err)
-			os.Exit(1)
-		}
-		return
+	s.window = o.window
+	soakSize := shape{Events: cmp.Or(s.events, soakEvents), Live: cmp.Or(s.live, soakLive), Window: o.window}
+	s.held = cmp.Or(s.live, 1_000_000)
+	s.events, s.live = cmp.Or(s.events, 1_000_000), cmp.Or(s.live, 250_000)
+	w := os.Stdout
+	var err error
+	switch {
+	case gen != "":
+		_, err = generate(gen, o.file, shape{Events: s.events, Live: s.live, Window: o.window})
+	case o.work != "":
+		err = runOne(o, profile)
+	case elements:
+		err = runElements(w, s.element, s.repeat)
+	case jobs:
+		err = s.jobs(w)
+	case timing:
+		err = latency(w, o, time.Duration(seconds)*time.Second)
+	case soaking:
+		err = soak(w, o, soakSize)
+	default:
+		err = s.everything(w, o, time.Duration(seconds)*time.Second)
 	}
-	if timing {
-		if err := latency(os.Stdout, o, time.Duration(seconds)*time.Second); err != nil {
-			fmt.Fprintln(os.Stderr, "bench:", err)
-			os.Exit(1)
-		}
-		return
-	}
-	events, live = cmp.Or(events, 1_000_000), cmp.Or(live, 250_000)
-	if elements {
-		o.work = "elements"
-	}
-	if err := run(o, gen, profile, suite{dir: dir, reference: reference, events: events, live: live, window: o.window, repeat: repeat, element: element}); err != nil {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(o options, gen, profile string, s suite) error {
-	switch {
-	case o.work == "elements":
-		return runElements(os.Stdout, s.element, s.repeat)
-	case gen != "":
-		_, err := generate(gen, o.file, shape{Events: s.events, Live: s.live, Window: o.window})
+// everything prints all tables but that of a soak, which takes as long as they do together.
+func (s suite) everything(w io.Writer, o options, seconds time.Duration) error {
+	if err := s.run(w); err != nil {
 		return err
-	case o.work != "":
-		return runOne(o, profile)
-	default:
-		return s.run(os.Stdout)
 	}
+	if err := s.jobs(w); err != nil {
+		return err
+	}
+	if err := latency(w, o, seconds); err != nil {
+		return err
+	}
+	return runElements(w, s.element, 1)
+}
+
+// programs are those that run one input, by -variant.
+var programs = map[string]func(options, *meter) error{
+	"cepd": runCEPD, "naive": runNaive, "job": runDurable, "recover": runRecover, "pauses": runPauses,
 }
 
 // runOne runs one program on one input, checks what it found and prints its line.
 func runOne(o options, profile string) error {
-	program := map[string]func(options, *meter) error{
-		"cepd": runCEPD, "naive": runNaive, "job": runDurable, "recover": runRecover, "pauses": runPauses,
-	}[o.variant]
+	program := programs[o.variant]
 	if program == nil {
 		return fmt.Errorf("variant %q: there are cepd, naive, job, recover and pauses", o.variant)
 	}

@@ -95,16 +95,6 @@ func cpuSeconds() float64 {
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }
 
-// threadTime is the processor time of the thread so far, 0 where the system does not say.
-func threadTime() time.Duration {
-	const ofThread = 1 // RUSAGE_THREAD
-	var u syscall.Rusage
-	if err := syscall.Getrusage(ofThread, &u); err != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
 // heapMB is what is alive after a full collection.
 func heapMB() float64 {
 	runtime.GC()

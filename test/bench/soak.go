@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"time"
 
 	"github.com/cepd/cepd/cep"
 	"github.com/cepd/cepd/cep/source"
@@ -23,15 +24,16 @@ const (
 	soakLive   = 1_000_000
 	// soakHit says how many events there are for one that completes a match.
 	soakHit = 100
+	// soakGrace is how long messages are kept that the destination has: a minutes-long soak shows whether they go.
+	soakGrace = 5 * time.Second
 )
 
 // soak runs a job over events of keys that never come back: each begins a start under a key of its own, but for one in a hundred,
 // which completes that of a key which lives. Starts are open for as long as it takes live more to begin. It prints what is
 // held as it goes on, and once time has passed all that was open.
-func soak(w io.Writer, o options, events, live int) (err error) {
-	if o.work == "" {
-		o.work = "w2"
-	}
+func soak(w io.Writer, o options, size shape) (err error) {
+	o.work = "w2"
+	events, live := size.Events, size.Live
 	dir, err := os.MkdirTemp("", "cepd-soak")
 	if err != nil {
 		return err
@@ -52,6 +54,7 @@ func soak(w io.Writer, o options, events, live int) (err error) {
 	if err := r.sendToFile(); err != nil {
 		return err
 	}
+	r.config.Sinks[0].Grace = soakGrace
 	r.config.Once = true
 	if err := r.make(); err != nil {
 		return err

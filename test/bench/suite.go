@@ -14,10 +14,11 @@ import (
 	"strings"
 )
 
-// suite runs everything and prints the tables of docs/benchmarks.md.
+// suite runs programs side by side and prints tables of docs/benchmarks.md.
 type suite struct {
 	dir, reference string
 	events, live   int
+	held           int // the live starts where epochs are measured
 	window         int64
 	repeat         int
 	element        string // only these in the table of elements
@@ -27,33 +28,19 @@ type suite struct {
 const naiveEvents = 200_000
 
 func (s suite) run(w io.Writer) error {
-	if s.dir == "" {
-		dir, err := os.MkdirTemp("", "cepd-bench")
-		if err != nil {
-			return err
-		}
-		defer func() { _ = os.RemoveAll(dir) }() // what is left of it harms nobody
-		s.dir = dir
-	}
-	if err := os.MkdirAll(s.dir, 0o755); err != nil {
+	remove, err := s.place()
+	if err != nil {
 		return err
 	}
+	defer remove()
 	warm := roundUp(s.live*8/5, markEvery)
-	inputs := map[string]shape{
+	files := map[string]string{}
+	for name, in := range map[string]shape{
 		"w1": {Events: s.events, Window: s.window},
 		"w2": {Events: warm + s.events, Live: s.live, Window: s.window},
 		"w5": {Events: s.events, Window: s.window},
-	}
-	files := map[string]string{}
-	for _, name := range []string{"w1", "w2", "w5"} {
-		in := inputs[name]
-		file := filepath.Join(s.dir, fmt.Sprintf("%s-%d-%d.jsonl", name, in.Events, in.Live))
-		files[name] = file
-		if _, err := os.Stat(file + ".expect"); err == nil {
-			continue
-		}
-		fmt.Fprintf(os.Stderr, "writing %s, %d events\n", file, in.Events)
-		if _, err := generate(name, file, in); err != nil {
+	} {
+		if files[name], err = s.input(name, in); err != nil {
 			return err
 		}
 	}
@@ -113,10 +100,30 @@ func (s suite) run(w io.Writer) error {
 	fmt.Fprintf(&b, "| W5 | an event | rate, relative to one rule |\n|---|---|---|\n| 1 rule | %.0f ns | 100 %% |\n", one.nanoseconds())
 	fmt.Fprintf(&b, "| %d rules | %.0f ns | %.0f %% |\n", types, many.nanoseconds(), 100*one.nanoseconds()/many.nanoseconds())
 	b.WriteByte('\n')
-	if _, err = w.Write(b.Bytes()); err != nil {
-		return err
+	_, err = w.Write(b.Bytes())
+	return err
+}
+
+// place makes the directory of the inputs, and returns what removes it where nobody wants to keep it.
+func (s *suite) place() (remove func(), err error) {
+	if s.dir != "" {
+		return func() {}, os.MkdirAll(s.dir, 0o755)
 	}
-	return runElements(w, s.element, 1)
+	if s.dir, err = os.MkdirTemp("", "cepd-bench"); err != nil {
+		return nil, err
+	}
+	return func() { _ = os.RemoveAll(s.dir) }, nil // what is left of it harms nobody
+}
+
+// input writes an input, unless it is there.
+func (s *suite) input(name string, in shape) (string, error) {
+	file := filepath.Join(s.dir, fmt.Sprintf("%s-%d-%d.jsonl", name, in.Events, in.Live))
+	if _, err := os.Stat(file + ".expect"); err == nil {
+		return file, nil
+	}
+	fmt.Fprintf(os.Stderr, "writing %s, %d events\n", file, in.Events)
+	_, err := generate(name, file, in)
+	return file, err
 }
 
 func roundUp(n, unit int) int { return (n + unit - 1) / unit * unit }
