@@ -140,14 +140,14 @@ func (s *spread) clear() {
 }
 
 // before is the total order S1.1.
-func (a *entry) before(b *entry) bool {
-	if a.ev.Time != b.ev.Time {
-		return a.ev.Time < b.ev.Time
+func (e *entry) before(o *entry) bool {
+	if e.ev.Time != o.ev.Time {
+		return e.ev.Time < o.ev.Time
 	}
-	if c := a.place.compare(&b.place); c != 0 {
+	if c := e.place.compare(&o.place); c != 0 {
 		return c < 0
 	}
-	return a.arrival < b.arrival
+	return e.arrival < o.arrival
 }
 
 // orderBuffer holds events until no earlier one can come. Events that come in order, nearly all in practice, pass through

@@ -57,16 +57,14 @@ func (c *Core) run() {
 
 // start runs a goroutine, whose panic breaks the Core and not the process.
 func (l *lines) start(name string, f func()) {
-	l.done.Add(1)
-	go func() {
-		defer l.done.Done()
+	l.done.Go(func() {
 		defer func() {
 			if cause := recover(); cause != nil {
 				l.fail(fmt.Errorf("%s of the engine: panic: %v", name, cause))
 			}
 		}()
 		f()
-	}()
+	})
 }
 
 func (l *lines) fail(err error) {

@@ -110,7 +110,7 @@ func (p *partition) stand() partitionState {
 		Name: p.id.Name, Number: p.number, Highest: p.highest, Watermark: p.watermark, Reached: p.watermark, Offset: -1, Idle: p.idle, Ended: p.ended,
 		Done: p.done() && !p.rereading, Read: max(p.readTo, p.again), Settled: max(p.settled, p.believed), Refused: slices.Clone(p.refused), id: p.id,
 	}
-	if len(p.marks) > 0 && !(x.Done && x.Ended) {
+	if len(p.marks) > 0 && (!x.Done || !x.Ended) {
 		x.Highest, x.Watermark, x.Offset = p.marks[0].highest, p.marks[0].watermark, p.marks[0].offset
 	}
 	return x

@@ -73,6 +73,9 @@ func layeredRules() *rules.Set {
 	return setOf(append(list,
 		over(rule("up-alerts", 40, element{from: "alerts", kind: "auth-seq"}, element{from: "alerts", kind: "web-absent"}), 1, "auth-seq", "web-absent"),
 		over(rule("up-mixed", 40, element{from: "alerts", kind: "both-seq"}, element{from: "web", kind: "c"}), 1, "both-seq"),
+		// Alerts wait for this one wherever auth is behind web.
+		rule("web-c", 0, element{from: "web", kind: "c"}),
+		over(rule("up-lag", 40, element{from: "alerts", kind: "web-c"}, element{from: "auth", kind: "b"}), 1, "web-c"),
 		over(rule("up-silent", 0, element{from: "alerts", kind: "up-alerts"}, element{from: "alerts", kind: "up-mixed", absent: true, lasts: 9}), 2, "up-alerts", "up-mixed"),
 	)...)
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/cepd/cepd/cep"
@@ -38,7 +39,7 @@ func newVersion(r *rules.Rule, set *rules.Set) *version {
 }
 
 // all returns the older versions, then the newest.
-func (v *version) all() []*version { return append(v.drains[:len(v.drains):len(v.drains)], v) }
+func (v *version) all() []*version { return append(slices.Clip(v.drains), v) }
 
 // slot is the one of [checkpoint.Slots] parts in which a key's state lies.
 func (v *version) slot(key []byte) uint8 { return v.slots.Of(key) }
