@@ -48,10 +48,11 @@ func latency(w io.Writer, o options, took time.Duration) error {
 		return err
 	}
 	defer server.stop()
-	fmt.Fprintf(w, "%s, %d cores, %s; %s; %d events a second, an alert each %d, for %s\n\n", processor(), runtime.NumCPU(), runtime.Version(), server.version,
+	b := &bytes.Buffer{}
+	fmt.Fprintf(b, "%s, %d cores, %s; %s; %d events a second, an alert each %d, for %s\n\n", processor(), runtime.NumCPU(), runtime.Version(), server.version,
 		latencyRate, latencyHit, took)
-	fmt.Fprint(w, "| from | to | alerts | p50 ms | p99 ms | p99.9 ms | most ms |\n|---|---|---|---|---|---|---|\n")
-	if err := floor(w, server); err != nil {
+	fmt.Fprint(b, "| from | to | alerts | p50 ms | p99 ms | p99.9 ms | most ms |\n|---|---|---|---|---|---|---|\n")
+	if err := floor(b, server); err != nil {
 		return err
 	}
 	for _, way := range []string{"process", "http"} {
@@ -66,19 +67,21 @@ func latency(w io.Writer, o options, took time.Duration) error {
 			return fmt.Errorf("%s: %w", way, err)
 		}
 		from := map[string]string{"process": "the source's hand-over", "http": "the sending of the request"}[way]
-		row(w, from, "the alert at a reader of the stream", list)
+		row(b, from, "the alert at a reader of the stream", list)
 	}
-	return nil
+	b.WriteByte('\n')
+	_, err = w.Write(b.Bytes())
+	return err
 }
 
-func row(w io.Writer, from, to string, list []time.Duration) {
+func row(w *bytes.Buffer, from, to string, list []time.Duration) {
 	slices.Sort(list)
 	ms := func(p float64) float64 { return share(list, p).Seconds() * 1e3 }
 	fmt.Fprintf(w, "| %s | %s | %d | %.2f | %.2f | %.2f | %.2f |\n", from, to, len(list), ms(0.5), ms(0.99), ms(0.999), ms(1))
 }
 
 // floor measures what disk and server take by themselves: an alert needs two syncs for its epoch and one append.
-func floor(w io.Writer, server *redisServer) error {
+func floor(w *bytes.Buffer, server *redisServer) error {
 	f, err := os.CreateTemp("", "cepd-bench")
 	if err != nil {
 		return err

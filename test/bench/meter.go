@@ -72,7 +72,7 @@ func parseLine(line string) (r result, err error) {
 	}
 	r.figures = map[string]float64{}
 	if len(f) > 11 {
-		for _, word := range strings.Fields(f[11]) {
+		for word := range strings.FieldsSeq(f[11]) {
 			if name, value, ok := strings.Cut(word, "="); ok {
 				var v float64
 				scan(value, &v)

@@ -45,7 +45,8 @@ func soak(w io.Writer, o options, size shape) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.close()) }()
-	s := &soakSource{w: w, r: r, events: events, before: before, id: r.config.Partitions.Get("events", "soak")}
+	p := &printer{w: w}
+	s := &soakSource{p: p, r: r, events: events, before: before, id: r.config.Partitions.Get("events", "soak")}
 	s.step = float64(o.window) / float64(live)
 	s.lag = live/2/soakHit*soakHit + soakHit/2 // what lies so far behind an end is a start
 	if err := r.read(s, 0); err != nil {
@@ -59,8 +60,8 @@ func soak(w io.Writer, o options, size shape) (err error) {
 	if err := r.make(); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "%s, %d cores, %s; %d events, about %d live starts, epochs each %s\n\n", processor(), runtime.NumCPU(), runtime.Version(), events, live, o.interval)
-	fmt.Fprint(w, "| events | live starts | alerts | heap MB | RSS MB | store MB | epochs | cpu us an event |\n|---|---|---|---|---|---|---|---|\n")
+	p.printf("%s, %d cores, %s; %d events, about %d live starts, epochs each %s\n\n", processor(), runtime.NumCPU(), runtime.Version(), events, live, o.interval)
+	p.printf("| events | live starts | alerts | heap MB | RSS MB | store MB | epochs | cpu us an event |\n|---|---|---|---|---|---|---|---|\n")
 	if err := r.job.Run(context.Background()); err != nil {
 		return err
 	}
@@ -71,13 +72,25 @@ func soak(w io.Writer, o options, size shape) (err error) {
 	if alerts != s.hits {
 		return fmt.Errorf("%d alerts, exactly %d are there", alerts, s.hits)
 	}
-	_, err = fmt.Fprintf(w, "\n%d alerts, each of them once.\n", alerts)
-	return err
+	p.printf("\n%d alerts, each of them once.\n", alerts)
+	return p.err
+}
+
+// printer writes, and keeps the first error.
+type printer struct {
+	w   io.Writer
+	err error
+}
+
+func (p *printer) printf(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.w, format, args...)
+	}
 }
 
 // soakSource makes the events of a soak as they are read. It is its own one reader.
 type soakSource struct {
-	w      io.Writer
+	p      *printer
 	r      *rig
 	events int
 	step   float64 // milliseconds between two events
@@ -161,10 +174,10 @@ func (s *soakSource) row(ctx context.Context) error {
 		return err
 	}
 	status := s.r.job.Status()
-	_, err = fmt.Fprintf(s.w, "| %d | %d | %d | %.1f | %d | %.1f | %d | %.2f |\n", min(s.n, s.events), status.Rules[0].Open,
+	s.p.printf("| %d | %d | %d | %.1f | %d | %.1f | %d | %.2f |\n", min(s.n, s.events), status.Rules[0].Open,
 		status.Rules[0].Alerts, heap, processMB("VmRSS:"), size, status.Epoch.Committed, each)
 	s.used, s.done = cpuSeconds(), s.n // without what looking took
-	return err
+	return s.p.err
 }
 
 // sizeMB is the size of the files in a directory and below it.
