@@ -17,12 +17,13 @@ func (s *Sink) write(ctx context.Context, b sinks.Batch) (sinks.Ack, error) {
 		return ack, kafkawire.ErrClosed
 	case ctx.Err() != nil:
 		return ack, ctx.Err()
-	case len(b.Messages) == 0 && s.known:
-		return ack, nil
-	case !s.known:
+	case len(b.Messages) == 0 || !s.known: // a probe looks for new partitions too
 		if err := s.find(ctx); err != nil {
 			return ack, err
 		}
+	}
+	if len(b.Messages) == 0 {
+		return ack, nil
 	}
 	err := s.client.Write(ctx, s.batches(b.Messages, b.Base.Lineage))
 	if errors.Is(err, kafkawire.CodeMessageTooLarge) || errors.Is(err, kafkawire.CodeRecordListTooLarge) {

@@ -90,12 +90,13 @@ func (s *Sink) own(ctx context.Context) (sinks.Progress, error) {
 		return sinks.Progress{}, err
 	}
 	if s.config.Guarantee != sinks.ExactlyOnce {
-		s.open = true
+		s.open, s.checked = true, true
 		return sinks.Progress{}, nil
 	}
 	if err := s.findProgress(ctx); err != nil {
 		return sinks.Progress{}, err
 	}
+	s.checked = true
 	stored, err := s.takeOver(ctx)
 	if err != nil {
 		return sinks.Progress{}, err
@@ -112,7 +113,8 @@ func (s *Sink) own(ctx context.Context) (sinks.Progress, error) {
 func (s *Sink) takeOver(ctx context.Context) ([]byte, error) {
 	for round := 1; ; round++ {
 		stored, err := s.producer.Open(ctx)
-		if _, fenced := errors.AsType[*kafkawire.FencedError](err); !fenced {
+		_, fenced := errors.AsType[*kafkawire.FencedError](err)
+		if !fenced && !errors.Is(err, kafkawire.CodeUnknownServer) { // the answer to an end of a transaction that races a fence
 			return stored, err
 		}
 		if round == racesMax {
@@ -190,6 +192,9 @@ func (s *Sink) Publish(ctx context.Context, b sinks.Batch) (sinks.Ack, error) {
 func (s *Sink) publish(ctx context.Context, b sinks.Batch) (sinks.Ack, error) {
 	if err := s.ready(ctx); err != nil {
 		return sinks.Ack{}, err
+	}
+	if len(b.Messages) == 0 {
+		s.known = false // a probe looks for new partitions too
 	}
 	end := b.End()
 	var err error

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/cepd/cepd/internal/kafkawire"
 	"github.com/cepd/cepd/sinks"
@@ -30,7 +31,7 @@ func (s *Sink) find(ctx context.Context) error {
 	if s.messageMax, err = s.limit(ctx); err != nil {
 		return err
 	}
-	s.topic, s.known, s.checked = t, true, true
+	s.topic, s.known = t, true
 	return nil
 }
 
@@ -83,27 +84,43 @@ func (s *Sink) limit(ctx context.Context) (int, error) {
 // batchBytes bounds a batch: what the topic takes, and no more than keeps requests small beside those of others.
 func (s *Sink) batchBytes() int { return min(s.messageMax, sinks.BytesMax) }
 
+// topicPatience is how long a topic may be unknown before it is believed: brokers hear of a new one from the controller,
+// within a second unless they are very busy.
+const topicPatience = time.Second
+
 // lookUp returns a topic, which is made where that is wanted.
 func (s *Sink) lookUp(ctx context.Context, want kafkawire.NewTopic) (kafkawire.Topic, error) {
-	t, err := s.client.Topic(ctx, want.Name)
-	if !errors.Is(err, kafkawire.CodeUnknownTopic) {
-		return t, err
-	}
-	if !s.config.Create {
-		err = fmt.Errorf("topic %s does not exist: create it (docs/kafka.md says how), or let the sink do so: %w", want.Name, err)
-		if !s.checked {
-			err = fmt.Errorf("%w: %w", sinks.ErrStop, err) // later it was deleted, and may come back
+	if s.config.Create {
+		t, err := s.client.Topic(ctx, want.Name)
+		if !errors.Is(err, kafkawire.CodeUnknownTopic) {
+			return t, err
 		}
-		return t, err
+		t, err = s.client.CreateTopic(ctx, want)
+		if !errors.Is(err, kafkawire.CodeTopicExists) { // else another instance was faster
+			if err == nil {
+				s.log.Info("topic made", "topic", want.Name, "partitions", len(t.Partitions))
+			}
+			return t, err
+		}
 	}
-	t, err = s.client.CreateTopic(ctx, want)
-	if errors.Is(err, kafkawire.CodeTopicExists) { // another instance was faster
-		return s.client.Topic(ctx, want.Name)
+	for end := time.Now().Add(topicPatience); ; {
+		t, err := s.client.Topic(ctx, want.Name)
+		if !errors.Is(err, kafkawire.CodeUnknownTopic) {
+			return t, err
+		}
+		if time.Now().After(end) {
+			err = fmt.Errorf("topic %s does not exist: create it (docs/kafka.md says how), or let the sink do so: %w", want.Name, err)
+			if !s.checked {
+				err = fmt.Errorf("%w: %w", sinks.ErrStop, err) // later it was deleted, and may come back
+			}
+			return t, err
+		}
+		select {
+		case <-ctx.Done():
+			return kafkawire.Topic{}, ctx.Err()
+		case <-time.After(topicPatience / 20):
+		}
 	}
-	if err == nil {
-		s.log.Info("topic made", "topic", want.Name, "partitions", len(t.Partitions))
-	}
-	return t, err
 }
 
 // or is -1, the cluster's default, for 0.
