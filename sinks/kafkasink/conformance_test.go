@@ -31,6 +31,12 @@ func TestConformance(t *testing.T) {
 	})
 }
 
+// TestFirstVersion: transactions of version 1, as clusters have them that were not told to change. TestKilled holds a real
+// broker to it.
+func TestFirstVersion(t *testing.T) {
+	conformance(t, kafkatest.StartFake(t, kafkatest.FakeOptions{TransactionVersion: 1}).As, 2)
+}
+
 // TestApart: without a position, at least once.
 func TestApart(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, c *kafkatest.Cluster) {

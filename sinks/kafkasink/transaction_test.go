@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -50,52 +49,41 @@ func bodies(messages ...[]sinks.Message) []string {
 	return list
 }
 
-// TestLostOnTheWay: each request of a transaction, and its answer, is lost once. What comes of it is one definite answer.
+// TestLostOnTheWay: each request of a transaction and of an opening is lost once, and so is its answer. What comes of it is one
+// definite answer.
 func TestLostOnTheWay(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, c *kafkatest.Cluster) {
-		proxy := kafkatest.NewProxy(t, c)
-		for _, key := range []kmsg.Key{kmsg.Produce, kmsg.EndTxn} {
-			for _, fate := range []kafkatest.Fate{kafkatest.LoseRequest, kafkatest.LoseAnswer} {
-				t.Run(fmt.Sprintf("%s %d", key.Name(), fate), func(t *testing.T) {
-					p := newPlace(t, c, 3)
-					p.addresses = proxy.Addresses
-					s := p.sink(t)
-					at := open(t, s)
-					all := sinktest.Messages(at, 30, "a")
-					at = put(t, s, at, all[:10])
-					lost := proxy.Once(key, fate)
-					at = persist(t, s, at, all[10:20])
-					if !lost() {
-						t.Fatal("nothing was lost")
-					}
-					put(t, s, at, all[20:])
-					if d := cmp.Diff(bodies(all), p.bodies(t)); d != "" {
-						t.Fatalf("(-want +got):\n%s", d)
-					}
-				})
+		p, proxy := newPlace(t, c, 3), kafkatest.NewProxy(t, c)
+		p.addresses = proxy.Addresses
+		all := sinktest.Messages(sinks.Progress{Lineage: 1}, 200, "a")
+		s := p.sink(t)
+		at := open(t, s)
+		next := func(n int) []sinks.Message { return all[at.Sequence : at.Sequence+uint64(n)] }
+		at = put(t, s, at, next(10))
+		for _, fate := range []kafkatest.Fate{kafkatest.LoseRequest, kafkatest.LoseAnswer} {
+			for _, key := range []kmsg.Key{kmsg.Produce, kmsg.EndTxn} {
+				lost := proxy.Once(key, fate)
+				at = persist(t, s, at, next(10))
+				if !lost() {
+					t.Fatalf("%s: nothing was lost", key.Name())
+				}
+				at = put(t, s, at, next(10))
+			}
+			for _, key := range []kmsg.Key{kmsg.InitProducerID, kmsg.Fetch, kmsg.ListOffsets, kmsg.FindCoordinator, kmsg.EndTxn} {
+				s = p.sink(t)
+				lost := proxy.Once(key, fate)
+				found, err := s.Open(t.Context())
+				for err != nil && !sinks.Permanent(err) {
+					found, err = s.Open(t.Context())
+				}
+				if err != nil || found != at || !lost() {
+					t.Fatalf("%s: open: %+v, %v, want %+v; lost: %v", key.Name(), found, err, at, lost())
+				}
+				at = put(t, s, at, next(2))
 			}
 		}
-		for _, key := range []kmsg.Key{kmsg.InitProducerID, kmsg.Fetch, kmsg.ListOffsets, kmsg.FindCoordinator, kmsg.EndTxn} {
-			t.Run("open "+key.Name(), func(t *testing.T) {
-				p := newPlace(t, c, 1)
-				all := sinktest.Messages(sinks.Progress{Lineage: 1}, 9, "a")
-				first := p.sink(t)
-				mid := put(t, first, open(t, first), all[:4])
-				p.addresses = proxy.Addresses
-				s := p.sink(t)
-				lost := proxy.Once(key, kafkatest.LoseAnswer)
-				at, err := s.Open(t.Context())
-				for err != nil && !sinks.Permanent(err) {
-					at, err = s.Open(t.Context())
-				}
-				if err != nil || at != mid || !lost() {
-					t.Fatalf("open: %+v, %v, want %+v; lost: %v", at, err, mid, lost())
-				}
-				put(t, s, at, all[4:])
-				if d := cmp.Diff(bodies(all), p.bodies(t)); d != "" {
-					t.Fatalf("(-want +got):\n%s", d)
-				}
-			})
+		if d := cmp.Diff(bodies(all[:at.Sequence]), p.bodies(t)); d != "" {
+			t.Fatalf("(-want +got):\n%s", d)
 		}
 	})
 }
