@@ -1,15 +1,19 @@
 package kafkawire_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cepd/cepd/internal/kafkawire"
 	"github.com/cepd/cepd/internal/kafkawire/kafkatest"
@@ -50,71 +54,74 @@ func (s *stage) batch(partition int32, values ...string) kafkawire.PartitionBatc
 	return b
 }
 
-// versions runs a test for both versions of transactions, on the fake and, where the real broker can be had, on it.
-func versions(t *testing.T, f func(t *testing.T, c *kafkatest.Cluster, version int)) {
+// TestTransactions runs in both versions of transactions, on the fake and on real brokers of its own, which it may kill.
+func TestTransactions(t *testing.T) {
 	for version := 1; version <= 2; version++ {
-		t.Run(fmt.Sprintf("v%d", version), func(t *testing.T) {
-			t.Run("kfake", func(t *testing.T) {
-				f(t, kafkatest.StartFake(t, kafkatest.FakeOptions{TransactionVersion: version}).As, version)
-			})
-			t.Run("kafka", func(t *testing.T) {
-				if version == 2 { // what a new cluster has
-					f(t, kafkatest.Shared(t), version)
-					return
+		all := func(t *testing.T, c *kafkatest.Cluster) {
+			t.Run("write", func(t *testing.T) { testWriting(t, c, version) })
+			t.Run("take over", func(t *testing.T) { testTakeOver(t, c) })
+			t.Run("cuts", func(t *testing.T) { testCuts(t, c, version) })
+			if c.Real() {
+				t.Run("kill", func(t *testing.T) { testKill(t, c) })
+				if version == 2 {
+					t.Run("false fence", func(t *testing.T) { testFalseFence(t, c) })
 				}
-				f(t, kafkatest.Start(t, kafkatest.Options{TransactionVersion: version}), version)
-			})
+			}
+		}
+		t.Run(fmt.Sprintf("kfake v%d", version), func(t *testing.T) {
+			all(t, kafkatest.StartFake(t, kafkatest.FakeOptions{TransactionVersion: version}).As)
+		})
+		t.Run(fmt.Sprintf("kafka v%d", version), func(t *testing.T) {
+			all(t, kafkatest.Start(t, kafkatest.Options{TransactionVersion: version}))
 		})
 	}
 }
 
-func TestTransactions(t *testing.T) {
-	versions(t, func(t *testing.T, c *kafkatest.Cluster, version int) {
-		s := newStage(t, c, 2)
-		p := s.producer(t, s.client)
-		if err := p.Transact(t.Context(), nil, nil); !errors.Is(err, kafkawire.ErrUnsettled) {
-			t.Errorf("before Open: %v", err)
-		}
-		at, err := p.Open(t.Context())
-		if err != nil || at != nil {
-			t.Fatalf("opened at %q, %v", at, err)
-		}
-		if p.Version() != version {
-			t.Fatalf("transactions of version %d, want %d", p.Version(), version)
-		}
-		for i := range 5 {
-			n := fmt.Sprint(i)
-			err := p.Transact(t.Context(), []byte("at "+n), []kafkawire.PartitionBatch{s.batch(0, n+"a", n+"b"), s.batch(1, n+"c"), s.batch(0, n+"d")})
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		// An empty one verifies.
-		if err := p.Transact(t.Context(), []byte("at the end"), nil); err != nil {
+func testWriting(t *testing.T, c *kafkatest.Cluster, version int) {
+	s := newStage(t, c, 2)
+	p := s.producer(t, s.client)
+	if err := p.Transact(t.Context(), nil, nil); !errors.Is(err, kafkawire.ErrUnsettled) {
+		t.Errorf("before Open: %v", err)
+	}
+	at, err := p.Open(t.Context())
+	if err != nil || at != nil {
+		t.Fatalf("opened at %q, %v", at, err)
+	}
+	if p.Version() != version {
+		t.Fatalf("transactions of version %d, want %d", p.Version(), version)
+	}
+	for i := range 5 {
+		n := fmt.Sprint(i)
+		err := p.Transact(t.Context(), []byte("at "+n), []kafkawire.PartitionBatch{s.batch(0, n+"a", n+"b"), s.batch(1, n+"c"), s.batch(0, n+"d")})
+		if err != nil {
 			t.Fatal(err)
 		}
-		got := values(same(t, c, s.client, s.out, 0))
-		want := []string{"0a", "0b", "0d", "1a", "1b", "1d", "2a", "2b", "2d", "3a", "3b", "3d", "4a", "4b", "4d"}
-		if !slices.Equal(got, want) {
-			t.Errorf("partition 0 has %v, want %v", got, want)
-		}
-		if got := values(same(t, c, s.client, s.out, 1)); !slices.Equal(got, []string{"0c", "1c", "2c", "3c", "4c"}) {
-			t.Errorf("partition 1 has %v", got)
-		}
-		at, err = p.Recover(t.Context())
-		if err != nil || string(at) != "at the end" {
-			t.Errorf("recovered at %q, %v", at, err)
-		}
-		next := s.producer(t, newClient(t, c))
-		at, err = next.Open(t.Context())
-		if err != nil || string(at) != "at the end" {
-			t.Errorf("the next instance is at %q, %v", at, err)
-		}
-		value, token, err := s.client.Progress(t.Context(), s.progress, 0, s.id)
-		if err != nil || string(value) != "at the end" || len(token) != 16 {
-			t.Errorf("a bystander finds %q by %q, %v", value, token, err)
-		}
-	})
+	}
+	// An empty one verifies.
+	if err := p.Transact(t.Context(), []byte("at the end"), nil); err != nil {
+		t.Fatal(err)
+	}
+	got := values(same(t, c, s.client, s.out, 0))
+	want := []string{"0a", "0b", "0d", "1a", "1b", "1d", "2a", "2b", "2d", "3a", "3b", "3d", "4a", "4b", "4d"}
+	if !slices.Equal(got, want) {
+		t.Errorf("partition 0 has %v, want %v", got, want)
+	}
+	if got := values(same(t, c, s.client, s.out, 1)); !slices.Equal(got, []string{"0c", "1c", "2c", "3c", "4c"}) {
+		t.Errorf("partition 1 has %v", got)
+	}
+	at, err = p.Recover(t.Context())
+	if err != nil || string(at) != "at the end" {
+		t.Errorf("recovered at %q, %v", at, err)
+	}
+	next := s.producer(t, newClient(t, c))
+	at, err = next.Open(t.Context())
+	if err != nil || string(at) != "at the end" {
+		t.Errorf("the next instance is at %q, %v", at, err)
+	}
+	value, token, err := s.client.Progress(t.Context(), s.progress, 0, s.id)
+	if err != nil || string(value) != "at the end" || len(token) != 16 {
+		t.Errorf("a bystander finds %q by %q, %v", value, token, err)
+	}
 }
 
 // The time of records is the wall clock: the time of an event in the past would roll segments, and have retention delete them.
@@ -144,49 +151,225 @@ func TestRecordTime(t *testing.T) {
 }
 
 // A second instance takes over, at each moment; the first one is told who it was, and changes nothing.
-func TestTakeOver(t *testing.T) {
-	versions(t, func(t *testing.T, c *kafkatest.Cluster, _ int) {
-		s := newStage(t, c, 1)
-		a, b := s.producer(t, s.client), s.producer(t, newClient(t, c))
-		if _, err := a.Open(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := a.Transact(t.Context(), []byte("1"), []kafkawire.PartitionBatch{s.batch(0, "a1")}); err != nil {
-			t.Fatal(err)
-		}
-		at, err := b.Open(t.Context())
-		if err != nil || string(at) != "1" {
-			t.Fatalf("b opened at %q, %v", at, err)
-		}
-		if err := a.Transact(t.Context(), []byte("2"), []kafkawire.PartitionBatch{s.batch(0, "zombie")}); err == nil {
-			t.Error("a wrote though b has taken over")
-		}
-		_, err = a.Recover(t.Context())
-		fenced, ok := errors.AsType[*kafkawire.FencedError](err)
-		if !ok || fenced.ID != s.id || fenced.Owner == "" || fenced.Owner == fenced.Ours || !strings.Contains(err.Error(), "another instance") {
-			t.Fatalf("a recovers with %v", err)
-		}
-		if err := a.Transact(t.Context(), []byte("2"), nil); !errors.Is(err, kafkawire.ErrUnsettled) {
-			t.Errorf("a goes on: %v", err)
-		}
-		for i := range 3 {
-			err := b.Transact(t.Context(), []byte("b"), []kafkawire.PartitionBatch{s.batch(0, fmt.Sprint("b", i))})
-			if err != nil { // What the zombie did may cost the owner a transaction, and no more.
-				at, rerr := b.Recover(t.Context())
-				if rerr != nil {
-					t.Fatalf("the owner was disturbed: %v, %v", err, rerr)
-				}
-				if i == 0 && string(at) == "1" || i > 0 && string(at) == "b" {
-					if err := b.Transact(t.Context(), []byte("b"), []kafkawire.PartitionBatch{s.batch(0, fmt.Sprint("b", i))}); err != nil {
-						t.Fatal(err)
-					}
+func testTakeOver(t *testing.T, c *kafkatest.Cluster) {
+	s := newStage(t, c, 1)
+	a, b := s.producer(t, s.client), s.producer(t, newClient(t, c))
+	if _, err := a.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Transact(t.Context(), []byte("1"), []kafkawire.PartitionBatch{s.batch(0, "a1")}); err != nil {
+		t.Fatal(err)
+	}
+	at, err := b.Open(t.Context())
+	if err != nil || string(at) != "1" {
+		t.Fatalf("b opened at %q, %v", at, err)
+	}
+	if err := a.Transact(t.Context(), []byte("2"), []kafkawire.PartitionBatch{s.batch(0, "zombie")}); err == nil {
+		t.Error("a wrote though b has taken over")
+	}
+	_, err = a.Recover(t.Context())
+	fenced, ok := errors.AsType[*kafkawire.FencedError](err)
+	if !ok || fenced.ID != s.id || fenced.Owner == "" || fenced.Owner == fenced.Ours || !strings.Contains(err.Error(), "another instance") {
+		t.Fatalf("a recovers with %v", err)
+	}
+	if err := a.Transact(t.Context(), []byte("2"), nil); !errors.Is(err, kafkawire.ErrUnsettled) {
+		t.Errorf("a goes on: %v", err)
+	}
+	for i := range 3 {
+		err := b.Transact(t.Context(), []byte("b"), []kafkawire.PartitionBatch{s.batch(0, fmt.Sprint("b", i))})
+		if err != nil { // What the zombie did may cost the owner a transaction, and no more.
+			at, rerr := b.Recover(t.Context())
+			if rerr != nil {
+				t.Fatalf("the owner was disturbed: %v, %v", err, rerr)
+			}
+			if i == 0 && string(at) == "1" || i > 0 && string(at) == "b" {
+				if err := b.Transact(t.Context(), []byte("b"), []kafkawire.PartitionBatch{s.batch(0, fmt.Sprint("b", i))}); err != nil {
+					t.Fatal(err)
 				}
 			}
 		}
-		if got := values(same(t, c, s.client, s.out, 0)); !slices.Equal(got, []string{"a1", "b0", "b1", "b2"}) {
-			t.Errorf("the topic has %v", got)
+	}
+	if got := values(same(t, c, s.client, s.out, 0)); !slices.Equal(got, []string{"a1", "b0", "b1", "b2"}) {
+		t.Errorf("the topic has %v", got)
+	}
+}
+
+// outbox writes numbered transactions, each once whatever happens: the exactly-once sink in small.
+type outbox struct {
+	*stage
+	p      *kafkawire.Producer
+	n      int
+	errors map[string]int
+}
+
+func newOutbox(t *testing.T, s *stage, client *kafkawire.Client) *outbox {
+	t.Helper()
+	o := &outbox{stage: s, p: s.producer(t, client), errors: map[string]int{}}
+	o.settle(t, o.p.Open)
+	return o
+}
+
+// settle asks for the position until there is an answer.
+func (o *outbox) settle(t *testing.T, ask func(context.Context) ([]byte, error)) {
+	t.Helper()
+	kafkatest.WaitFor(t, "the position", func() bool {
+		at, err := ask(t.Context())
+		if err != nil {
+			if !kafkawire.Retriable(err) {
+				t.Fatalf("recover at %d: %v", o.n, err)
+			}
+			return false
 		}
+		o.n = 0
+		if at != nil {
+			if _, err := fmt.Sscan(string(at), &o.n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return true
 	})
+}
+
+// write goes on to n transactions.
+func (o *outbox) write(t *testing.T, n int) {
+	t.Helper()
+	for o.n < n {
+		values := []string{fmt.Sprint(o.n, "a"), fmt.Sprint(o.n, "b")}
+		if err := o.p.Transact(t.Context(), []byte(fmt.Sprint(o.n+1)), []kafkawire.PartitionBatch{o.batch(0, values...), o.batch(1, values...)}); err != nil {
+			o.errors[err.Error()]++
+			o.settle(t, o.p.Recover)
+			continue
+		}
+		o.n++
+	}
+}
+
+// verify holds both partitions against what was written.
+func (o *outbox) verify(t *testing.T) {
+	t.Helper()
+	var want []string
+	for i := range o.n {
+		want = append(want, fmt.Sprint(i, "a"), fmt.Sprint(i, "b"))
+	}
+	for partition := range int32(2) {
+		if got := values(same(t, o.c, o.client, o.out, partition)); !slices.Equal(got, want) {
+			t.Errorf("partition %d has %v, want %v; errors on the way: %v", partition, got, want, o.errors)
+		}
+	}
+}
+
+// Every request of a transaction is lost before it arrives, and after it was answered.
+func testCuts(t *testing.T, c *kafkatest.Cluster, version int) {
+	proxy := kafkatest.NewProxy(t, c)
+	s := newStage(t, c, 2)
+	o := newOutbox(t, s, newClient(t, proxy.Cluster()))
+	keys := []kmsg.Key{kmsg.Produce, kmsg.EndTxn, kmsg.InitProducerID, kmsg.FindCoordinator, kmsg.ListOffsets, kmsg.Fetch}
+	if version == 1 {
+		keys = append(keys, kmsg.AddPartitionsToTxn)
+	}
+	for _, key := range keys {
+		for _, fate := range []kafkatest.Fate{kafkatest.LoseRequest, kafkatest.LoseAnswer} {
+			for range 3 {
+				hit := proxy.Once(key, fate)
+				o.write(t, o.n+1)
+				if !hit() { // Of what only a recovery asks.
+					o.settle(t, o.p.Recover)
+				}
+				if !hit() && key != kmsg.FindCoordinator {
+					t.Errorf("%s was not asked", key.Name())
+				}
+			}
+		}
+	}
+	proxy.Rule(nil)
+	o.write(t, o.n+1)
+	o.verify(t)
+}
+
+// The broker is killed in the middle.
+func testKill(t *testing.T, c *kafkatest.Cluster) {
+	s := newStage(t, c, 2)
+	o := newOutbox(t, s, s.client)
+	o.write(t, o.n+3)
+	killed := make(chan struct{})
+	go func() {
+		defer close(killed)
+		c.Broker.Kill()
+	}()
+	// These are under way when it dies.
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	for ctx.Err() == nil {
+		n := fmt.Sprint(o.n)
+		if err := o.p.Transact(ctx, []byte(fmt.Sprint(o.n+1)), []kafkawire.PartitionBatch{o.batch(0, n+"a", n+"b"), o.batch(1, n+"a", n+"b")}); err != nil {
+			break
+		}
+		o.n++
+	}
+	<-killed
+	if err := c.Broker.Launch(); err != nil {
+		t.Fatal(err)
+	}
+	o.settle(t, o.p.Recover)
+	o.write(t, o.n+3)
+	o.verify(t)
+}
+
+// The answer to InitProducerID is lost, and the coordinator restarts: it knows the epoch before no more and says that we are
+// fenced, though nobody else was there.
+func testFalseFence(t *testing.T, c *kafkatest.Cluster) {
+	proxy := kafkatest.NewProxy(t, c)
+	s := newStage(t, c, 2)
+	var log bytes.Buffer // written to by the producer's goroutine, which is the test's
+	client := newClient(t, proxy.Cluster(), func(c *kafkawire.Config) {
+		c.RetryFor = time.Nanosecond // the lost answer is not asked for again
+		c.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	})
+	o := newOutbox(t, s, client)
+	o.write(t, 2)
+	settled(t, s.client, s.out, 0)
+	settled(t, s.client, s.progress, 0)
+	hit := proxy.Once(kmsg.InitProducerID, kafkatest.LoseAnswer)
+	if _, err := o.p.Recover(t.Context()); err == nil || !hit() {
+		t.Fatalf("the answer was not lost: %v", err)
+	}
+	proxy.Rule(nil)
+	c.Broker.Kill()
+	if err := c.Broker.Launch(); err != nil {
+		t.Fatal(err)
+	}
+	o.settle(t, o.p.Recover)
+	if !strings.Contains(log.String(), "fenced by nobody") {
+		t.Error("the coordinator did not refuse its owner: the case was not met")
+	}
+	o.write(t, 4)
+	o.verify(t)
+}
+
+// The same on the fake, which forgets nothing: its refusal is put there. An instance that is told so finds its own token.
+func TestRefusedByNobody(t *testing.T) {
+	fake := kafkatest.StartFake(t, kafkatest.FakeOptions{})
+	s := newStage(t, fake.As, 2)
+	o := newOutbox(t, s, s.client)
+	o.write(t, 2)
+	refused := 0
+	fake.ControlKey(kmsg.InitProducerID.Int16(), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		req, ok := kreq.(*kmsg.InitProducerIDRequest)
+		if !ok || req.ProducerID < 0 {
+			fake.KeepControl()
+			return nil, nil, false
+		}
+		refused++
+		answer := kmsg.NewPtrInitProducerIDResponse()
+		answer.Version, answer.ErrorCode = req.Version, kerr.ProducerFenced.Code
+		return answer, nil, true
+	})
+	o.settle(t, o.p.Recover)
+	if refused != 1 {
+		t.Errorf("refused %d times", refused)
+	}
+	o.write(t, 4)
+	o.verify(t)
 }
 
 // Records are cut into batches, and one that the topic does not take is named.
