@@ -2,11 +2,14 @@ package kafkatest_test
 
 import (
 	"context"
+	"errors"
+	"net"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cepd/cepd/internal/kafkawire/kafkatest"
@@ -26,9 +29,14 @@ func write(t *testing.T, client *kgo.Client, topic, value string) int64 {
 	return r.Offset
 }
 
-// A record that was acknowledged is there after a kill, a stop and a pause.
+// A record that was acknowledged is there after a kill, a stop and a pause. The cluster is one that was told to have the older
+// version of transactions, which saves a broker.
 func TestBrokerComesBack(t *testing.T) {
-	c := kafkatest.Start(t, kafkatest.Options{})
+	t.Parallel()
+	c := kafkatest.Start(t, kafkatest.Options{TransactionVersion: 1})
+	if v := transactionVersion(t, c); v != 1 {
+		t.Errorf("the broker that was told 1 has version %d of transactions", v)
+	}
 	b := c.Broker
 	topic := c.Topic(t, 1)
 	client := c.Client(t)
@@ -70,5 +78,89 @@ func TestBrokerComesBack(t *testing.T) {
 	}
 	if !strings.Contains(b.Log(1), "Kafka Server started") {
 		t.Error("the log does not say that the broker started")
+	}
+}
+
+// A broker for people stands until it is felled, and keeps its data.
+func TestStanding(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port - 10_000 // below those that the system gives away
+	_ = l.Close()
+	dir := t.TempDir()
+	stand := func() *kafkatest.Standing {
+		t.Helper()
+		s, err := kafkatest.Stand(t.Context(), dir, port)
+		if m := (*kafkatest.Missing)(nil); errors.As(err, &m) {
+			t.Skip(m.Text)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	fell := func() int {
+		t.Helper()
+		pid, err := kafkatest.Fell(dir)
+		if err != nil {
+			t.Error(err)
+		}
+		return pid
+	}
+	t.Cleanup(func() { fell() })
+	first := stand()
+	client, err := kgo.NewClient(kgo.SeedBrokers(first.Address))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	admin := kadm.NewClient(client)
+	if _, err := admin.CreateTopic(t.Context(), 1, 1, nil, "kept"); err != nil {
+		t.Fatal(err)
+	}
+	if again := stand(); *again != *first {
+		t.Errorf("a second start gave %v, not %v", again, first)
+	}
+	if pid := fell(); pid != first.Pid {
+		t.Errorf("process %d ended, not %d", pid, first.Pid)
+	}
+	if pid := fell(); pid != 0 {
+		t.Errorf("process %d ended too", pid)
+	}
+	next := stand()
+	if next.Pid == first.Pid || next.Address != first.Address {
+		t.Errorf("after the end %v came after %v", next, first)
+	}
+	kafkatest.WaitFor(t, "the topic", func() bool {
+		topics, err := admin.ListTopics(t.Context())
+		return err == nil && topics.Has("kept")
+	})
+}
+
+// Of three nodes one may be away, and the others go on.
+func TestThreeNodes(t *testing.T) {
+	t.Parallel()
+	c := kafkatest.Start(t, kafkatest.Options{Nodes: 3})
+	topic := c.Topic(t, 3)
+	client := c.Client(t, kgo.RecordPartitioner(kgo.RoundRobinPartitioner()))
+	for range 6 {
+		write(t, client, topic, "a")
+	}
+	c.Broker.Kill(2)
+	if c.Broker.Running(2) || !c.Broker.Running(1) || !c.Broker.Running(3) {
+		t.Error("another node than 2 ended")
+	}
+	for range 6 {
+		write(t, client, topic, "b")
+	}
+	c.Broker.Restart(t, 2)
+	if err := c.Broker.Stop(1); err != nil {
+		t.Fatal(err)
+	}
+	for range 6 {
+		write(t, client, topic, "c")
 	}
 }

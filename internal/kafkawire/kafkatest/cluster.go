@@ -12,6 +12,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // patience is how long a cluster may take to do what it was asked for before a test fails: far beyond what a loaded machine
@@ -134,7 +135,8 @@ func (c *Cluster) Topic(t testing.TB, partitions int, configs ...string) string 
 	return name
 }
 
-// CreateTopic makes a topic of that name.
+// CreateTopic makes a topic of that name, and waits until every node knows it and who leads its partitions: nodes learn that
+// some milliseconds after the answer.
 func (c *Cluster) CreateTopic(t testing.TB, name string, partitions int, configs ...string) {
 	t.Helper()
 	settings := map[string]*string{}
@@ -150,6 +152,34 @@ func (c *Cluster) CreateTopic(t testing.TB, name string, partitions int, configs
 	if c.Broker != nil && c.Broker.shared {
 		t.Cleanup(func() { c.drop(admin, name) })
 	}
+	nodes, err := admin.ListBrokers(ctx)
+	if err != nil {
+		t.Fatalf("nodes: %v", err)
+	}
+	client := c.Client(t)
+	defer client.Close()
+	for _, id := range nodes.NodeIDs() {
+		WaitFor(t, fmt.Sprintf("node %d to know topic %s", id, name), func() bool { return knows(ctx, client.Broker(int(id)), name, partitions) })
+	}
+}
+
+// knows says whether a node names the leaders of all partitions.
+func knows(ctx context.Context, node *kgo.Broker, topic string, partitions int) bool {
+	r := kmsg.NewPtrMetadataRequest()
+	rt := kmsg.NewMetadataRequestTopic()
+	rt.Topic = &topic
+	r.Topics = append(r.Topics, rt)
+	answer, err := node.RetriableRequest(ctx, r)
+	m, ok := answer.(*kmsg.MetadataResponse)
+	if err != nil || !ok || len(m.Topics) != 1 || m.Topics[0].ErrorCode != 0 || len(m.Topics[0].Partitions) != partitions {
+		return false
+	}
+	for _, p := range m.Topics[0].Partitions {
+		if p.ErrorCode != 0 || p.Leader < 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // drop deletes a topic that a test may have deleted already.

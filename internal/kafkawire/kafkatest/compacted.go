@@ -11,8 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Compacted was compacted: records, whole batches and markers are missing, and batches are left that have no record, which
-// the broker keeps for what it knows of their producers. Newest is the last committed value of every key, nil where the key
+// Compacted was compacted: records, whole batches and markers are missing, and batches and markers are left that have no
+// record, since a broker keeps the last of each producer for what it knows of it. Newest is the last committed value of every key, nil where the key
 // was deleted. The cleaner is off when the log is returned, so that it stays as it is. It takes some seconds on a broker.
 func Compacted(t testing.TB, c *Cluster) (l *Log, newest map[string][]byte) {
 	t.Helper()
@@ -36,7 +36,12 @@ func Compacted(t testing.TB, c *Cluster) (l *Log, newest map[string][]byte) {
 		}
 	}
 	for i := range 8 {
-		client := h.transactional() // each producer's last batch is kept, without its records
+		free := h.client()
+		again := h.records(2)
+		again[0].Key, again[1].Key = []byte("a"), []byte("b")
+		h.write(free, again)
+		free.Close()
+		client := h.transactional()
 		once := fmt.Sprintf("once%d", i)
 		put(client, true, "a", once, "b")
 		put(client, i%3 != 2, "a", "b")
@@ -54,15 +59,17 @@ func Compacted(t testing.TB, c *Cluster) (l *Log, newest map[string][]byte) {
 		if c.Fake != nil {
 			c.Fake.Compact()
 		}
-		kept, empty := 0, c.Fake != nil // which leaves none
+		kept, empty := 0, map[bool]bool{true: c.Fake != nil, false: c.Fake != nil} // the fake leaves none
 		for _, b := range c.Batches(t, h.log.Topic) {
+			if b.Records == 0 {
+				empty[b.Control] = true
+			}
 			if !b.Control {
 				kept += b.Records
-				empty = empty || b.Records == 0
 			}
 		}
 		kept -= h.written - written
-		if kept < written/2 && empty {
+		if kept < written/2 && empty[true] && empty[false] {
 			return true
 		}
 		time.Sleep(100 * time.Millisecond)

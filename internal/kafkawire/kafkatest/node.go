@@ -27,8 +27,11 @@ type node struct {
 // file is one of the node's files.
 func (n *node) file(name string) string { return filepath.Join(n.dir, name) }
 
-// format gives the node's directory the identity of the cluster, and the user.
+// format gives the node's directory the identity of the cluster, and the user, where it has not got them.
 func (b *Broker) format(n *node) error {
+	if _, err := os.Stat(filepath.Join(n.dir, "data", "meta.properties")); err == nil {
+		return nil
+	}
 	args := []string{"format", "--cluster-id", clusterID, "--config", n.file("server.properties")}
 	for _, m := range []string{"SCRAM-SHA-256", "SCRAM-SHA-512"} {
 		args = append(args, "--add-scram", fmt.Sprintf("%s=[name=%s,password=%s]", m, user, password))

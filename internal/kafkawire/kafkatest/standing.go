@@ -1,0 +1,124 @@
+package kafkatest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Standing is a broker that no test owns: for people, who start it with make kafka. It outlives the process that starts it.
+type Standing struct {
+	Address string
+	Kafka   string // its version
+	Pid     int
+}
+
+// Stand starts a broker of one node in a directory and waits until it is ready. Its unprotected port is as told, the others
+// are those behind it. One that runs in that directory stays; what it keeps stays when it ends.
+func Stand(ctx context.Context, dir string, port int) (*Standing, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	if pid := standing(dir); pid != 0 {
+		at, err := os.ReadFile(filepath.Join(dir, "address"))
+		if err != nil {
+			return nil, fmt.Errorf("a broker runs in %s (process %d), at an address that is not known: %w", dir, pid, err)
+		}
+		version, err := os.ReadFile(filepath.Join(dir, "version"))
+		if err != nil {
+			return nil, err
+		}
+		return &Standing{Address: string(at), Kafka: string(version), Pid: pid}, nil
+	}
+	r, err := findRuntime(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.train(ctx); err != nil {
+		return nil, err
+	}
+	next := port
+	b, err := r.broker(dir, func() (int, error) {
+		next++
+		if listening(next - 1) {
+			return 0, fmt.Errorf("port %d is taken: choose another first one of %d", next-1, len(listeners))
+		}
+		return next - 1, nil
+	}, Options{Nodes: 1, HeapMiB: heapMiB})
+	if err != nil {
+		return nil, err
+	}
+	n := b.nodes[0]
+	cmd := r.command(heapMiB, n.file("log4j2.properties"), nil, "kafka.Kafka", n.file("server.properties"))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // the terminal's interrupt is not for it
+	if err := n.start(cmd); err != nil {
+		return nil, err
+	}
+	s := &Standing{Address: address(port), Kafka: r.kafka, Pid: cmd.Process.Pid}
+	for name, text := range map[string]string{"pid": strconv.Itoa(s.Pid), "address": s.Address, "version": s.Kafka} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			b.Kill()
+			return nil, err
+		}
+	}
+	if err := n.ready(); err != nil {
+		b.Kill()
+		return nil, err
+	}
+	return s, nil
+}
+
+// standing is the process of the broker in a directory, 0 where none runs. A number may have been given to another process
+// since; the command line tells.
+func standing(dir string) int {
+	text, err := os.ReadFile(filepath.Join(dir, "pid"))
+	if err != nil {
+		return 0
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return 0
+	}
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if errors.Is(err, os.ErrNotExist) {
+		line, err = exec.Command("ps", "-ww", "-o", "command=", "-p", strconv.Itoa(pid)).Output()
+	}
+	if err != nil || !bytes.Contains(line, []byte(filepath.Join(dir, "node1", "server.properties"))) {
+		return 0
+	}
+	return pid
+}
+
+// Fell ends the broker that stands in a directory, and returns its process, 0 where none does.
+func Fell(dir string) (int, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return 0, err
+	}
+	pid := standing(dir)
+	if pid == 0 {
+		return 0, nil
+	}
+	deadline := time.Now().Add(patienceOfNode)
+	for signal := syscall.SIGTERM; standing(dir) != 0; time.Sleep(50 * time.Millisecond) {
+		if err := syscall.Kill(pid, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return pid, fmt.Errorf("end process %d: %w", pid, err)
+		}
+		if time.Now().After(deadline) {
+			signal = syscall.SIGKILL
+		}
+	}
+	return pid, os.Remove(filepath.Join(dir, "pid"))
+}
