@@ -24,6 +24,8 @@ type Options struct {
 	Properties []string
 	// HeapMiB caps the memory of the objects of a node; 0 is enough for tests.
 	HeapMiB int
+	// Compilers has Java use both of its compilers, for measurements: it starts slower, and is faster in the end.
+	Compilers bool
 }
 
 // heapMiB is enough for topics of some 100 MB, which lie in the cache of the system and not in the heap.
@@ -91,14 +93,25 @@ func newBroker(ctx context.Context, dir string, ports func() (int, error), o Opt
 	if o.HeapMiB == 0 {
 		o.HeapMiB = heapMiB
 	}
+	r, err := ready(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.broker(dir, ports, o)
+}
+
+// Prepare fetches what a broker runs on, where it is not there, so that no test waits for it.
+func Prepare(ctx context.Context) error {
+	_, err := ready(ctx)
+	return err
+}
+
+func ready(ctx context.Context) (*runtime, error) {
 	r, err := findRuntime(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.train(ctx); err != nil {
-		return nil, err
-	}
-	return r.broker(dir, ports, o)
+	return r, r.train(ctx)
 }
 
 func (r *runtime) broker(dir string, ports func() (int, error), o Options) (*Broker, error) {
@@ -175,7 +188,7 @@ func (b *Broker) Launch(nodes ...int) error {
 }
 
 func (b *Broker) launch(n *node, flags ...string) error {
-	cmd := b.runtime.command(b.options.HeapMiB, n.file("log4j2.properties"), flags, "kafka.Kafka", n.file("server.properties"))
+	cmd := b.runtime.command(b.options, n.file("log4j2.properties"), flags, "kafka.Kafka", n.file("server.properties"))
 	contain(cmd)
 	return n.start(cmd)
 }

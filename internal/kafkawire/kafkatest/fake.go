@@ -150,7 +150,7 @@ func (f *Fake) initProducerID(kreq kmsg.Request) (kmsg.Response, error, bool) { 
 		return nil, nil, false
 	}
 	node := f.CurrentNode()
-	answer := req.ResponseKind().(*kmsg.InitProducerIDResponse) //nolint:forcetypeassert // kmsg pairs them
+	answer := req.ResponseKind().(*kmsg.InitProducerIDResponse)
 	var err error
 	f.SleepControl(func() { err = f.give(node, req, answer) })
 	return answer, err, true

@@ -117,10 +117,13 @@ func (r *runtime) fetch(ctx context.Context, pom string) error {
 
 // command is Java with a class of the jars. The collector with the least threads and only the first compiler: a broker of a
 // test lives for seconds, and shares its processors with the test.
-func (r *runtime) command(heapMiB int, config string, flags []string, class string, args ...string) *exec.Cmd {
+func (r *runtime) command(o Options, config string, flags []string, class string, args ...string) *exec.Cmd {
 	a := []string{
-		fmt.Sprintf("-Xmx%dm", heapMiB), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xlog:disable",
+		fmt.Sprintf("-Xmx%dm", o.HeapMiB), "-XX:+UseSerialGC", "-Xlog:disable",
 		"-Dlog4j2.configurationFile=" + config, "-cp", r.lib + "/*",
+	}
+	if !o.Compilers {
+		a = append(a, "-XX:TieredStopAtLevel=1")
 	}
 	if i, err := os.Stat(r.archive); err == nil && i.Size() > 0 {
 		a = append(a, "-XX:SharedArchiveFile="+r.archive) // one of another Java is ignored

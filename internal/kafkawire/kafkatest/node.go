@@ -39,7 +39,7 @@ func (b *Broker) format(n *node) error {
 	if v := b.options.TransactionVersion; v != 0 {
 		args = append(args, "--feature", fmt.Sprintf("transaction.version=%d", v))
 	}
-	cmd := b.runtime.command(b.options.HeapMiB, n.file("log4j2.properties"), nil, "kafka.tools.StorageTool", args...)
+	cmd := b.runtime.command(b.options, n.file("log4j2.properties"), nil, "kafka.tools.StorageTool", args...)
 	if said, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("format node %d: %w: %s", n.id, err, bytes.TrimSpace(said))
 	}

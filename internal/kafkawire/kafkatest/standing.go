@@ -42,11 +42,8 @@ func Stand(ctx context.Context, dir string, port int) (*Standing, error) {
 		}
 		return &Standing{Address: string(at), Kafka: string(version), Pid: pid}, nil
 	}
-	r, err := findRuntime(ctx)
+	r, err := ready(ctx)
 	if err != nil {
-		return nil, err
-	}
-	if err := r.train(ctx); err != nil {
 		return nil, err
 	}
 	next := port
@@ -61,7 +58,7 @@ func Stand(ctx context.Context, dir string, port int) (*Standing, error) {
 		return nil, err
 	}
 	n := b.nodes[0]
-	cmd := r.command(heapMiB, n.file("log4j2.properties"), nil, "kafka.Kafka", n.file("server.properties"))
+	cmd := r.command(b.options, n.file("log4j2.properties"), nil, "kafka.Kafka", n.file("server.properties"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // the terminal's interrupt is not for it
 	if err := n.start(cmd); err != nil {
 		return nil, err
