@@ -19,10 +19,10 @@ const (
 	// instance that died in one can hide what others write behind it. A batch takes milliseconds; a coordinator that is
 	// killed is back within ten seconds.
 	TransactionTimeoutDefault = time.Minute
-	// TransactionTimeoutMin leaves a request that waits for a slow replica its time; TransactionTimeoutMax is what brokers
+	// TransactionTimeoutLeast leaves a request that waits for a slow replica its time; TransactionTimeoutMost is what brokers
 	// allow unless they are told otherwise (transaction.max.timeout.ms).
-	TransactionTimeoutMin = time.Second
-	TransactionTimeoutMax = 15 * time.Minute
+	TransactionTimeoutLeast = time.Second
+	TransactionTimeoutMost  = 15 * time.Minute
 	// nameMax bounds the names of the job and the sink: they stand in every record of the position. topicMax is Kafka's own.
 	nameMax  = 512
 	topicMax = 249
@@ -87,8 +87,8 @@ func (c *Config) check() error {
 	case !c.Create && (c.Partitions > 0 || c.Replicas > 0):
 		bad("partitions and replicas are those of a topic that is made; say that topics are to be made, or leave them out")
 	}
-	if c.TransactionTimeout < TransactionTimeoutMin || c.TransactionTimeout > TransactionTimeoutMax {
-		bad("transaction timeout %s: must be %s to %s", c.TransactionTimeout, TransactionTimeoutMin, TransactionTimeoutMax)
+	if c.TransactionTimeout < TransactionTimeoutLeast || c.TransactionTimeout > TransactionTimeoutMost {
+		bad("transaction timeout %s: must be %s to %s", c.TransactionTimeout, TransactionTimeoutLeast, TransactionTimeoutMost)
 	}
 	return errors.Join(errs...)
 }

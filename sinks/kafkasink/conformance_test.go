@@ -24,10 +24,11 @@ func conformance(t *testing.T, c *kafkatest.Cluster, partitions int) {
 // making topics.
 func TestConformance(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, c *kafkatest.Cluster) {
-		if !c.Real() {
+		if c.Real() {
+			conformance(t, c, 3)
+		} else {
 			conformance(t, c, 1)
 		}
-		conformance(t, c, 3)
 	})
 }
 

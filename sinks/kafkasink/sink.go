@@ -42,6 +42,7 @@ type Sink struct {
 	open, settled bool
 	// fenced is why this sink writes nothing before another Open.
 	fenced error
+	random *rand.Rand
 	closed atomic.Bool
 }
 
@@ -68,7 +69,10 @@ func New(c Config) (*Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kafka sink: %w: %w", sinks.ErrStop, err)
 	}
-	return &Sink{config: c, client: client, id: c.Job + "/" + c.Name, source: c.Source, log: c.Logger.With("sink", c.Name)}, nil
+	return &Sink{
+		config: c, client: client, id: c.Job + "/" + c.Name, source: c.Source, log: c.Logger.With("sink", c.Name),
+		random: rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0)), // two processes must not be in step
+	}, nil
 }
 
 // Open takes the transactional id over and returns where the destination stands. The order matters: a position that is read
@@ -117,13 +121,13 @@ func (s *Sink) takeOver(ctx context.Context) ([]byte, error) {
 		if !fenced && !errors.Is(err, kafkawire.CodeUnknownServer) { // the answer to an end of a transaction that races a fence
 			return stored, err
 		}
-		if round == racesMax {
-			return nil, fmt.Errorf("%d times another instance became the owner of %s meanwhile; are several instances of one job running? (%v)", round, s.id, err)
+		if round == racesMax { // the last winner is no reason to stop for ever: its error is not wrapped
+			return nil, fmt.Errorf("%d times another instance became the owner of %s meanwhile; are several instances of one job running? (%s)", round, s.id, err.Error())
 		}
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-time.After(rand.N(raceSpread)): // apart, so that one of them gets through
+		case <-time.After(time.Duration(s.random.Int64N(int64(raceSpread)))): // apart, so that one of them gets through
 		}
 	}
 }
@@ -198,10 +202,10 @@ func (s *Sink) publish(ctx context.Context, b sinks.Batch) (sinks.Ack, error) {
 	}
 	end := b.End()
 	var err error
-	switch at := s.at.progress(); {
-	case at == end: // there already, or nothing to write
+	switch s.at.progress() {
+	case end: // there already, or nothing to write
 		err = s.verify(ctx)
-	case at == b.Base:
+	case b.Base:
 		err = s.transact(ctx, b.Messages, end)
 	default:
 		err = s.elsewhere(ctx)

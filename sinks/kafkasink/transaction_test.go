@@ -241,6 +241,27 @@ func TestTopicRemade(t *testing.T) {
 	})
 }
 
+// TestPartitionsGrow: a probe finds new partitions.
+func TestPartitionsGrow(t *testing.T) {
+	kafkatest.Each(t, func(t *testing.T, c *kafkatest.Cluster) {
+		p := newPlace(t, c, 1)
+		s := p.sink(t)
+		all := sinktest.Messages(sinks.Progress{Lineage: 1}, 30, "a")
+		mid := put(t, s, open(t, s), all[:10])
+		if answers, err := p.Admin(t).UpdatePartitions(t.Context(), 3, p.topic); err != nil || answers.Error() != nil {
+			t.Fatal(err, answers.Error())
+		}
+		kafkatest.WaitFor(t, "the new partitions", func() bool {
+			put(t, s, mid, nil)
+			return len(s.topic.Partitions) == 3
+		})
+		put(t, s, mid, all[10:])
+		if d := cmp.Diff(len(all), len(p.read(t, p.topic))); d != "" {
+			t.Fatalf("records (-want +got):\n%s", d)
+		}
+	})
+}
+
 // TestProgressGone: without the position the sink stands nowhere; what then is the Publisher's to say.
 func TestProgressGone(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, c *kafkatest.Cluster) {
@@ -267,8 +288,13 @@ func TestMistakes(t *testing.T) {
 			_, err := p.sink(t, change).Open(t.Context())
 			return err
 		}
-		stops(t, tries(func(c *Config) { c.Topic = kafkatest.Unique("absent") }), "create it")
-		stops(t, tries(func(c *Config) { c.ProgressTopic = kafkatest.Unique("absent") }), "create it")
+		stops(t, tries(func(config *Config) {
+			if absent := kafkatest.Unique("absent"); c.Real() {
+				config.Topic = absent
+			} else {
+				config.ProgressTopic = absent
+			}
+		}), "create it")
 		loose := p.Topic(t, 1)
 		stops(t, tries(func(c *Config) { c.ProgressTopic = loose }), "set it to compact")
 
