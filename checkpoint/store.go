@@ -154,6 +154,9 @@ type Store interface {
 	// Maintain does the housekeeping that is due: it folds what changed into a new base and drops what is older than is
 	// kept. It may run beside Commit, and gives up when ctx ends.
 	Maintain(ctx context.Context) error
+	// Fold makes a base of the newest epoch although none is due, and does what Maintain does behind that. With as many of
+	// them, each of another epoch, as are kept, the oldest epoch that is kept is the first of these.
+	Fold(ctx context.Context) error
 	// Check verifies everything that is kept and returns all that is wrong, joined.
 	Check(ctx context.Context) error
 	// Close waits for the calls that run. Everything is durable before it.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -218,11 +219,24 @@ func (j *Job) watch(reading context.Context, st *stream) error {
 // kept needs.
 func (j *Job) keepHouse(ctx context.Context, due <-chan struct{}) error {
 	var oldest cep.Epoch
+	look := time.NewTicker(roomEvery)
+	defer look.Stop()
+	if !j.trims() {
+		look.Stop()
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-due:
+		case <-look.C:
+			made, err := j.makeRoom(ctx)
+			if err != nil && ctx.Err() == nil {
+				j.config.Logger.Warn("housekeeping", "err", err)
+			}
+			if !made {
+				continue
+			}
 		}
 		if err := j.config.Store.Maintain(ctx); err != nil && ctx.Err() == nil {
 			j.config.Logger.Warn("housekeeping of the store", "err", err)
@@ -239,6 +253,66 @@ func (j *Job) keepHouse(ctx context.Context, due <-chan struct{}) error {
 			j.config.Logger.Warn("housekeeping", "err", err)
 		}
 	}
+}
+
+const (
+	// roomEvery is how often it is asked whether a source runs out of room. Half of what a log may hold is left then, which
+	// at 100 MB a second is twenty seconds of what a log holds where nobody says otherwise.
+	roomEvery = time.Second
+	// roomEpochs is how many epochs are made at most so that the oldest one moves on: no store keeps more bases.
+	roomEpochs = 100
+)
+
+// trims says whether a source keeps its records itself.
+func (j *Job) trims() bool {
+	return slices.ContainsFunc(j.streams, func(st *stream) bool {
+		_, ok := st.Source.(source.Trimmer)
+		return ok
+	})
+}
+
+// makeRoom moves the oldest epoch that is kept on, where a source has little room left and needs none of what older epochs
+// need. The store does so by itself only when enough has happened, and a source that is full lets nothing happen any more.
+func (j *Job) makeRoom(ctx context.Context) (made bool, err error) {
+	infos, err := j.config.Store.Epochs(ctx)
+	if err != nil || len(infos) == 0 {
+		return false, err
+	}
+	newest, err := j.config.Store.Manifest(ctx, infos[len(infos)-1].Epoch)
+	if err != nil || !j.crowded(newest) {
+		return false, err
+	}
+	first := newest.Epoch + 1
+	for range roomEpochs {
+		if _, err := j.Checkpoint(ctx); err != nil {
+			return made, err
+		}
+		if err := j.config.Store.Fold(ctx); err != nil {
+			return made, err
+		}
+		made = true
+		oldest, err := j.config.Store.Oldest(ctx)
+		if err != nil || oldest.Epoch >= first {
+			return made, err
+		}
+	}
+	return made, nil
+}
+
+// crowded says whether a source would have more room if nothing older than this epoch were kept.
+func (j *Job) crowded(m *checkpoint.Manifest) bool {
+	for _, st := range j.streams {
+		t, ok := st.Source.(source.Trimmer)
+		if !ok {
+			continue
+		}
+		for _, p := range m.Sources {
+			if p.Stream == st.Name && t.Crowded(p.Partition, p.From) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // trim lets sources forget what lies before the oldest epoch.

@@ -175,6 +175,45 @@ func TestPartitionComesBack(t *testing.T) {
 	})
 }
 
+// TestSourcesAreCrowded: a source that has little room left forgets what no newer epoch needs, although nothing happens any
+// more that would move the oldest epoch on; and then there is quiet.
+func TestSourcesAreCrowded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "auth")
+		s := w.stream("auth")
+		l := w.run(func(c *Config) { c.Interval = 100 * time.Millisecond })
+		for i := range 100 { // in so few epochs that no base is due
+			for range 10 {
+				s.write("0", event(i, "c", "x"))
+			}
+			settle(5 * time.Millisecond)
+		}
+		settle(5 * time.Second)
+		trimmed := func() int64 {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.trimmed["0"]
+		}
+		if before := trimmed(); before != 0 {
+			t.Fatalf("trimmed before %d, of itself", before)
+		}
+		s.mu.Lock()
+		s.crowded = true
+		s.mu.Unlock()
+		settle(5 * time.Second)
+		newest := l.Status().Epoch.Committed
+		if m, err := l.config.Store.Manifest(t.Context(), newest); err != nil || trimmed() == 0 || trimmed() != m.Sources[0].From {
+			t.Errorf("trimmed before %d, the newest epoch %d needs %+v (%v)\n%s", trimmed(), newest, m.Sources, err, w.log)
+		}
+		settle(10 * time.Second)
+		if later := l.Status().Epoch.Committed; later != newest {
+			t.Errorf("%d epochs came of nothing", later-newest)
+		}
+		l.crash()
+		_ = l.wait()
+	})
+}
+
 // TestSourcesForget: what no kept epoch needs is trimmed.
 func TestSourcesForget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -62,6 +62,7 @@ type tapes struct {
 	hidden   bool // the source cannot be listed
 	changed  chan struct{}
 	trimmed  map[string]int64
+	crowded  bool
 }
 
 // tape is a partition.
@@ -170,6 +171,13 @@ func (s *tapesSource) Trim(partition string, before int64) error {
 	}
 	s.trimmed[partition] = before
 	return nil
+}
+
+// Crowded implements [source.Trimmer].
+func (s *tapesSource) Crowded(partition string, before int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.crowded && before > s.trimmed[partition]
 }
 
 // Close implements [source.Source].

@@ -37,6 +37,8 @@ type Discovery interface {
 type Trimmer interface {
 	// Trim forgets the records of a partition before an offset. It may forget fewer.
 	Trim(partition string, before int64) error
+	// Crowded says that there is little room left, and that Trim with this offset would make some.
+	Crowded(partition string, before int64) bool
 }
 
 // Ender is a Reader that knows where its partition ends, for a first start that reads only what is new.

@@ -34,13 +34,30 @@ func (s *Store) Maintain(ctx context.Context) error {
 		return nil
 	}
 	defer s.maintaining.Unlock()
+	return s.maintain(ctx, s.foldDue)
+}
+
+// Fold implements [checkpoint.Store].
+func (s *Store) Fold(ctx context.Context) error {
+	s.maintaining.Lock()
+	defer s.maintaining.Unlock()
+	if e, begun := s.foldBegun(); begun {
+		if err := s.maintain(ctx, func() (cep.Epoch, bool) { return e, true }); err != nil {
+			return err
+		}
+	}
+	return s.maintain(ctx, s.foldable)
+}
+
+// maintain folds what fold says, and drops what is no longer kept.
+func (s *Store) maintain(ctx context.Context, fold func() (cep.Epoch, bool)) error {
 	if err := s.usable(); err != nil {
 		return err
 	}
 	if s.options.ReadOnly {
 		return errReadOnly
 	}
-	if e, due := s.foldDue(); due {
+	if e, due := fold(); due {
 		if err := s.fold(ctx, e); err != nil {
 			return fmt.Errorf("fold into a base of epoch %d: %w", e, err)
 		}
@@ -54,14 +71,34 @@ func (s *Store) Maintain(ctx context.Context) error {
 	return nil
 }
 
-// foldDue says whether a new base is due, and of which epoch: one that was begun is finished first.
-func (s *Store) foldDue() (cep.Epoch, bool) {
-	k := s.snapshot()
-	for e, f := range k.folds {
+// foldBegun returns the base that is being written.
+func (s *Store) foldBegun() (cep.Epoch, bool) {
+	for e, f := range s.snapshot().folds {
 		if !f.complete {
 			return e, true
 		}
 	}
+	return 0, false
+}
+
+// foldable returns the newest epoch, if it is sound and no base.
+func (s *Store) foldable() (cep.Epoch, bool) {
+	k := s.snapshot()
+	newest := k.newest()
+	i, ok := k.find(newest)
+	if !ok || k.epochs[i].damage != "" {
+		return 0, false
+	}
+	_, base := k.folds[newest]
+	return newest, !base
+}
+
+// foldDue says whether a new base is due, and of which epoch: one that was begun is finished first.
+func (s *Store) foldDue() (cep.Epoch, bool) {
+	if e, begun := s.foldBegun(); begun {
+		return e, true
+	}
+	k := s.snapshot()
 	newest := k.newest()
 	bases := k.bases()
 	since, size := cep.Epoch(0), uint64(0)

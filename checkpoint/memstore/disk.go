@@ -284,8 +284,8 @@ func (d *Disk) rewind(e cep.Epoch) error {
 	return nil
 }
 
-// maintain folds and drops.
-func (d *Disk) maintain() error {
+// maintain folds, also what is not due if fold says so, and drops.
+func (d *Disk) maintain(fold bool) error {
 	if d.newest == 0 {
 		return nil
 	}
@@ -293,7 +293,7 @@ func (d *Disk) maintain() error {
 	if bases := slices.Sorted(maps.Keys(d.bases)); len(bases) > 0 {
 		since -= bases[len(bases)-1]
 	}
-	if since >= cep.Epoch(d.options.FoldEpochs) {
+	if since >= cep.Epoch(d.options.FoldEpochs) || fold && since > 0 {
 		state, err := d.restore(d.newest)
 		if err != nil {
 			return fmt.Errorf("fold epoch %d: %w", d.newest, err)

@@ -242,7 +242,12 @@ func (s *Store) Oldest(ctx context.Context) (*checkpoint.Manifest, error) {
 
 // Maintain implements [checkpoint.Store].
 func (s *Store) Maintain(ctx context.Context) error {
-	return s.change(ctx, Op{Name: "maintain"}, (*Disk).maintain)
+	return s.change(ctx, Op{Name: "maintain"}, func(d *Disk) error { return d.maintain(false) })
+}
+
+// Fold implements [checkpoint.Store].
+func (s *Store) Fold(ctx context.Context) error {
+	return s.change(ctx, Op{Name: "fold"}, func(d *Disk) error { return d.maintain(true) })
 }
 
 // Check implements [checkpoint.Store].

@@ -30,6 +30,7 @@ var cases = []struct {
 	{"rewind", rewind},
 	{"retention", retention},
 	{"nothing due", nothingDue},
+	{"folded on demand", folded},
 	{"all together", together},
 }
 
@@ -83,6 +84,42 @@ func empty(p *process) {
 }
 
 func second[T any](_ T, err error) error { return err }
+
+// folded moves the oldest epoch on by bases that are not due.
+func folded(p *process) {
+	s := p.open()
+	defer p.end()
+	p.must(s.Fold(ctx)) // of nothing
+	const first, epochsMax = 4, 100
+	for e := cep.Epoch(1); e <= epochsMax; e++ {
+		p.must(s.Commit(ctx, commitOf(e)))
+		if e < first {
+			continue
+		}
+		p.must(s.Fold(ctx))
+		p.must(s.Fold(ctx)) // of an epoch that is a base
+		oldest, err := s.Oldest(ctx)
+		p.must(err)
+		if oldest.Epoch < first {
+			continue
+		}
+		if oldest.Epoch > first {
+			p.t.Errorf("the oldest epoch is %d behind a base of each since %d", oldest.Epoch, first)
+		}
+		infos, err := s.Epochs(ctx)
+		p.must(err)
+		for _, i := range infos {
+			if !i.Base {
+				p.t.Errorf("epoch %d is no base", i.Epoch)
+			}
+			_, err := s.Restore(ctx, i.Epoch, func(checkpoint.Record) error { return nil })
+			p.must(err)
+		}
+		p.must(s.Check(ctx))
+		return
+	}
+	p.t.Errorf("the oldest epoch never moved on")
+}
 
 func numbers(p *process) {
 	s := p.open()

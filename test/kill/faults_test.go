@@ -2,6 +2,9 @@ package kill
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,6 +28,7 @@ func (s *site) hit(failpoint string) {
 // TestSwap kills a process that has found other rules than those of the epoch it goes on from: a rule that nobody knew comes
 // between two lives, and another one goes.
 func TestSwap(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, redistest.Default(t))
 	s := newSite(t, newWorkload(t, t.TempDir(), 3_000), server, "swap")
 	s.hit("job.told:3")
@@ -41,6 +45,7 @@ func TestSwap(t *testing.T) {
 
 // TestFolds kills a process while the store folds what has changed into a new base, and drops what it no longer keeps.
 func TestFolds(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, redistest.Default(t))
 	w := newWorkload(t, t.TempDir(), 40_000)
 	for _, point := range []string{"store.fold.step:2", "store.fold.complete:1", "store.drop.step:1"} {
@@ -57,6 +62,7 @@ func TestFolds(t *testing.T) {
 // TestRedisIsKilled kills the server under load, without an append-only file that could keep what it acknowledged: it comes
 // back as of its last snapshot, here as nothing.
 func TestRedisIsKilled(t *testing.T) {
+	t.Parallel()
 	for _, settings := range [][]string{{"--appendonly", "yes", "--appendfsync", "always"}, {"--save", "", "--appendonly", "no"}} {
 		t.Run(strings.Join(settings[:2], " "), func(t *testing.T) {
 			server := redistest.Start(t, redistest.Default(t), settings...)
@@ -76,70 +82,248 @@ func TestRedisIsKilled(t *testing.T) {
 	}
 }
 
-// TestTakeover stops a process as a machine that hangs does, starts another one on a copy of its state, and lets the first
-// one wake up: it is shut out, and says so.
-func TestTakeover(t *testing.T) {
-	server := redistest.Start(t, redistest.Default(t))
-	w := newWorkload(t, t.TempDir(), 60_000)
-	s := newSite(t, w, server, "takeover")
+// TestPromotion kills a master under load and promotes a replica that has not all of what the master had acknowledged: what it
+// lacks is sent again.
+func TestPromotion(t *testing.T) {
+	t.Parallel()
+	program := redistest.Default(t)
+	master, replica := redistest.Start(t, program), redistest.Start(t, program)
+	replica.Follow(t, master)
+	proxy := redistest.NewProxy(t, master.Address)
+	s := newSite(t, newWorkload(t, t.TempDir(), 20_000), master, "promotion")
+	s.address = proxy.Address()
+	s.configure()
 	p := s.start("", "--once")
-	time.Sleep(400 * time.Millisecond)
+	arrive := func(srv *redistest.Server, n int64) {
+		redistest.WaitFor(t, "alerts", func() bool {
+			have, _ := srv.Must(t, "XLEN", s.stream).(int64)
+			return have >= n
+		})
+	}
+	lost := 0
+	for round := range 2 {
+		arrive(master, int64(1+2_000*round))
+		replica.Signal(syscall.SIGSTOP) // from here on it is behind
+		had, _ := master.Must(t, "XLEN", s.stream).(int64)
+		arrive(master, had+500)
+		acknowledged := len(master.Stream(t, s.stream))
+		master.Kill()
+		replica.Signal(syscall.SIGCONT)
+		replica.Promote(t)
+		lost += acknowledged - len(replica.Stream(t, s.stream))
+		proxy.Aim(replica.Address)
+		proxy.Cut()
+		master.Restart(t)
+		master.Follow(t, replica)
+		master, replica = replica, master
+	}
+	p.exits(0)
+	s.server = master
+	s.check()
+	if lost == 0 {
+		t.Error("the replicas had everything: nothing was tested")
+	}
+	t.Logf("%d alerts that were acknowledged were lost in two failovers, and sent again", lost)
+}
+
+// stopped is how long a process is stopped at least: in long runs longer than every time-out of cepd and of Redis' clients.
+func stopped() time.Duration {
+	if kills() > killsUsual {
+		return 40 * time.Second
+	}
+	return 0
+}
+
+// TestTakeover stops a process as a machine that hangs does, starts another one on a copy of its state, and lets the first
+// one wake up: it is shut out, changes nothing, and says so.
+func TestTakeover(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Default(t))
+	s := newSite(t, newWorkload(t, t.TempDir(), 20_000), server, "takeover")
+	p := s.start("", "--once")
+	redistest.WaitFor(t, "alerts", func() bool { return server.LastID(s.stream) != "" })
 	p.signal(syscall.SIGSTOP)
-	// The copy is one of the files: the first one's process holds the store.
+	asleep := time.Now()
+	// Its lock keeps export away from the state: what is exported is a copy of the file, made while nobody writes.
 	second := *s
 	second.name = filepath.Join(t.TempDir(), "takeover")
-	if out, err := exec.Command("cp", "-r", s.name, second.name).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	copied := filepath.Join(second.name, "copied")
+	if err := os.MkdirAll(copied, 0o755); err != nil {
+		t.Fatal(err)
 	}
-	second.configure()
+	data, err := os.ReadFile(filepath.Join(s.state(), "checkpoint.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(copied, "checkpoint.db"), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	second.checkpoint("", "export", copied, filepath.Join(second.name, "exported"))
+	second.checkpoint("", "import", second.state(), filepath.Join(second.name, "exported"))
+	// It goes on with the same destinations.
+	second.configure(filepath.Join(second.name, "alerts.jsonl"), filepath.Join(s.name, "alerts.jsonl"),
+		filepath.Join(second.name, "refused.jsonl"), filepath.Join(s.name, "refused.jsonl"))
 	q := second.start("", "--once")
-	if _, err := q.wait(); err != nil {
-		t.Fatalf("%v\n%s", err, q.logged())
-	}
+	q.exits(0)
+	s.check()
+	time.Sleep(stopped() - time.Since(asleep))
 	p.signal(syscall.SIGCONT)
-	_, err := p.wait()
-	if exit := p.cmd.ProcessState.ExitCode(); exit != 4 {
-		t.Errorf("the zombie ends with %d (%v), want 4\n%s", exit, err, p.logged())
-	}
+	p.exits(4)
 	if !strings.Contains(p.logged(), "another instance owns the destination") {
 		t.Errorf("the zombie does not say why it stops:\n%s", p.logged())
 	}
-	s.checkAlerts("Redis", s.bodies())
+	s.check()
+	t.Logf("the zombie woke up after %s", time.Since(asleep).Round(time.Second))
 }
 
-// TestDiskFull lets the state grow on a small disk until it is full: the epoch waits, sources pause, nothing is lost.
+// disk is a small file system for the state of a site.
+type disk struct {
+	t    testing.TB
+	path string
+}
+
+// newDisk mounts one, of so many megabytes.
+func (s *site) newDisk(size int) *disk {
+	s.t.Helper()
+	d := &disk{s.t, s.t.TempDir()}
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", fmt.Sprintf("size=%dm", size), "tmpfs", d.path).CombinedOutput(); err != nil {
+		s.t.Skipf("a small disk cannot be mounted here: %v %s (it takes root)", err, out)
+	}
+	s.t.Cleanup(func() { _ = exec.Command("umount", d.path).Run() }) // processes that used it have ended, or the test has failed
+	if err := os.Symlink(d.path, s.state()); err != nil {
+		s.t.Fatal(err)
+	}
+	return d
+}
+
+// fill leaves so many bytes free, or less where others write.
+func (d *disk) fill(free int64) {
+	d.t.Helper()
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(d.path, &fs); err != nil {
+		d.t.Fatal(err)
+	}
+	n := max(int64(fs.Bavail)*fs.Bsize-free, 0)
+	if err := os.WriteFile(filepath.Join(d.path, "filler"), make([]byte, n), 0o600); err != nil && !errors.Is(err, syscall.ENOSPC) {
+		d.t.Fatal(err)
+	}
+}
+
+// grow makes room.
+func (d *disk) grow(size int) {
+	d.t.Helper()
+	if err := os.Remove(filepath.Join(d.path, "filler")); err != nil {
+		d.t.Fatal(err)
+	}
+	if out, err := exec.Command("mount", "-o", fmt.Sprintf("remount,size=%dm", size), d.path).CombinedOutput(); err != nil {
+		d.t.Fatalf("%v %s", err, out)
+	}
+}
+
+// TestDiskFull lets the state grow on a small disk until it is full: the epoch waits, sources pause, the status says so. Half
+// of the jobs are killed meanwhile. When there is room nothing has been lost.
 func TestDiskFull(t *testing.T) {
-	disk := t.TempDir()
-	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", disk).CombinedOutput(); err != nil {
-		t.Skipf("a small disk cannot be mounted here: %v %s (it takes root)", err, out)
-	}
-	t.Cleanup(func() { _ = exec.Command("umount", disk).Run() })
+	t.Parallel()
 	server := redistest.Start(t, redistest.Default(t))
-	s := newSite(t, newWorkload(t, t.TempDir(), 20_000), server, "full")
-	if err := os.Symlink(disk, filepath.Join(s.name, "state")); err != nil {
-		t.Fatal(err)
+	w := newWorkload(t, t.TempDir(), 20_000)
+	for _, killed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("killed=%v", killed), func(t *testing.T) {
+			s := newSite(t, w, server, fmt.Sprintf("full-%v", killed))
+			d := s.newDisk(4)
+			d.fill(1 << 20)
+			s.configure("listen: off", "listen: 127.0.0.1:0")
+			p := s.start("", "--once")
+			address := p.says(`listening address=(\S+)`)
+			p.says("cannot be made durable")
+			c := s.status(address)
+			if c.Epoch.Error == "" || len(c.Degraded) == 0 || c.Degraded[0].What != "epoch" {
+				t.Errorf("the status does not say that the epoch waits for the disk: %+v", c)
+			}
+			if later := s.status(address); later.Epoch.Committed != c.Epoch.Committed {
+				t.Errorf("epoch %d is durable on a full disk", later.Epoch.Committed)
+			}
+			if killed {
+				if was, err := p.kill(0); !was {
+					t.Fatalf("%v\n%s", err, p.logged())
+				}
+				d.grow(256)
+				s.finish()
+				return
+			}
+			d.grow(256)
+			p.exits(0)
+			s.check()
+		})
 	}
-	filler := filepath.Join(disk, "filler")
-	if err := os.WriteFile(filler, make([]byte, 3<<20), 0o600); err != nil {
-		t.Fatal(err)
+}
+
+// TestLogDiskFull fills the disk under the log of what is posted: clients are told to come later, what was taken stays, and
+// when there is room everything goes on, also for a process that was killed meanwhile.
+func TestLogDiskFull(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Default(t))
+	s := newFeedSite(t, func(w *workload) *site { return newSite(t, w, server, "posted-full") })
+	s.configure(posted(s)...)
+	d := s.newDisk(32)
+	l := s.posting(4<<10, 20, streams)
+	p := s.start("")
+	address := p.listening(l)
+	p.says(" running ")
+	d.fill(4 << 20)
+	waitFor := func(what string, is func(c condition) bool) {
+		redistest.WaitFor(t, what, func() bool { return is(s.status(address)) })
 	}
-	p := s.start("", "--once")
-	p.says("cannot be made durable")
-	if err := os.Remove(filler); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command("mount", "-o", "remount,size=256m", disk).CombinedOutput(); err != nil {
-		t.Fatalf("%v %s", err, out)
-	}
-	if _, err := p.wait(); err != nil {
+	waitFor("a log without room", func(c condition) bool {
+		for _, x := range c.Degraded {
+			if x.What == "log" {
+				return true
+			}
+		}
+		return false
+	})
+	time.Sleep(100 * time.Millisecond) // clients go on
+	if was, err := p.kill(0); !was {
 		t.Fatalf("%v\n%s", err, p.logged())
 	}
-	s.check()
+	d.grow(512)
+	s.finishPosted(l)
+	refused := 0
+	for _, x := range l {
+		refused += x.answers[http.StatusServiceUnavailable]
+	}
+	if refused == 0 {
+		t.Error("no request was answered with 503")
+	}
+	t.Logf("%d requests were answered with 503, and taken later", refused)
+}
+
+// TestLogFull posts more than the log may hold: clients are told to come later with 429, until epochs have moved on.
+func TestLogFull(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Default(t))
+	s := newFeedSite(t, func(w *workload) *site { return newSite(t, w, server, "posted-much") })
+	// The state stays small, so that no base is due by itself before the log is full. While nothing more finds room in the
+	// outbox nothing is read.
+	s.write(t, "rules/rules.yaml", []byte(feedRules[:strings.Index(feedRules, "- {id: held")]))
+	s.configure(append(posted(s), "interval: 20ms, keep: 1", "interval: 1s, keep: 3", fmt.Sprintf("stream: %s}}", s.stream), fmt.Sprintf("stream: %s}, outbox: {messages: 20}}", s.stream))...)
+	l := s.posting(128<<10, 4, streams)
+	p := s.start("")
+	p.listening(l)
+	p.says(" running ")
+	server.Signal(syscall.SIGSTOP)
+	redistest.WaitFor(t, "a log that is full", func() bool { return l[0].full.Load() > 0 })
+	if was, err := p.kill(0); !was {
+		t.Fatalf("%v\n%s", err, p.logged())
+	}
+	server.Signal(syscall.SIGCONT)
+	s.finishPosted(l)
+	t.Logf("%d requests were answered with 429, and taken later", l[0].full.Load())
 }
 
 // TestStateIsGone deletes the state of a job whose destinations are ahead: it refuses to start, names what it found, and
 // starts when it is told to.
 func TestStateIsGone(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, redistest.Default(t))
 	s := newSite(t, newWorkload(t, t.TempDir(), 3_000), server, "gone")
 	s.finish()
@@ -184,8 +368,9 @@ func TestStateIsGone(t *testing.T) {
 // TestStop ends a process under load with a signal: the last epoch, everything published, exit status 0; the next one goes
 // on.
 func TestStop(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, redistest.Default(t))
-	s := newSite(t, newWorkload(t, t.TempDir(), 60_000), server, "stop")
+	s := newSite(t, newWorkload(t, t.TempDir(), 30_000), server, "stop")
 	for i := range 3 {
 		p := s.start("", "--once")
 		time.Sleep(250 * time.Millisecond)
@@ -201,5 +386,29 @@ func TestStop(t *testing.T) {
 			t.Errorf("stopped with %d alerts in Redis and %d in the file", sent, stands)
 		}
 	}
+	s.finish()
+}
+
+// TestSecondSignal asks a process to end that cannot, because the destination hangs, and then once more: it ends at once, and
+// the next one sends what waited.
+func TestSecondSignal(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Default(t))
+	s := newSite(t, newWorkload(t, t.TempDir(), 20_000), server, "second")
+	p := s.start("", "--once")
+	redistest.WaitFor(t, "alerts", func() bool { return server.LastID(s.stream) != "" })
+	server.Signal(syscall.SIGSTOP)
+	p.signal(syscall.SIGTERM)
+	p.says("stopping: nothing more is read")
+	begin := time.Now()
+	p.signal(syscall.SIGTERM)
+	<-p.done
+	if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGTERM {
+		t.Errorf("it ends otherwise than by the second signal: %v\n%s", p.err, p.logged())
+	}
+	if took := time.Since(begin); took > 5*time.Second {
+		t.Errorf("the second signal took %s", took)
+	}
+	server.Signal(syscall.SIGCONT)
 	s.finish()
 }

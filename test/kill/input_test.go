@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -167,9 +166,10 @@ func TestInputIsRotated(t *testing.T) {
 		w := s.writing(in, name)
 		writers, feeds = append(writers, w), append(feeds, w.feed)
 	}
+	r := moments()
 	for range kills() {
 		p := s.start("")
-		if killed, err := p.kill(time.Duration(50+rand.IntN(1000)) * time.Millisecond); !killed {
+		if killed, err := p.kill(time.Duration(50+r.IntN(1000)) * time.Millisecond); !killed {
 			t.Fatalf("%v\n%s", err, p.logged())
 		}
 	}
@@ -234,8 +234,9 @@ func TestStandardInput(t *testing.T) {
 		}
 		killed++
 	}
+	r := moments()
 	for range kills() {
-		if was, err := s.launch(out, "", args...).kill(time.Duration(50+rand.IntN(400)) * time.Millisecond); !was {
+		if was, err := s.launch(out, "", args...).kill(time.Duration(50+r.IntN(400)) * time.Millisecond); !was {
 			t.Fatal(err)
 		}
 		killed++

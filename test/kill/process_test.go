@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -36,6 +37,9 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	if testing.Verbose() {
 		tally.print(os.Stdout)
+	}
+	if all := flag.Lookup("test.run"); code == 0 && all.Value.String() == "" {
+		code = tally.judge(os.Stdout)
 	}
 	if path, err := program(); err == nil {
 		_ = os.RemoveAll(filepath.Dir(path))
@@ -99,12 +103,13 @@ const lifeMax = 2 * time.Minute
 
 // process is a running cepd.
 type process struct {
-	t    testing.TB
-	cmd  *exec.Cmd
-	done chan struct{} // closed when it has ended
-	err  error         // how, then
-	mu   sync.Mutex
-	log  bytes.Buffer
+	t     testing.TB
+	point string // where it has to be killed; "": nowhere
+	cmd   *exec.Cmd
+	done  chan struct{} // closed when it has ended
+	err   error         // how, then
+	mu    sync.Mutex
+	log   bytes.Buffer
 }
 
 // Write takes what the process says.
@@ -134,7 +139,7 @@ func (s *site) launch(stdin *os.File, failpoint string, args ...string) *process
 		s.t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lifeMax)
-	p := &process{t: s.t, done: make(chan struct{})}
+	p := &process{t: s.t, point: failpoint, done: make(chan struct{})}
 	p.cmd = exec.CommandContext(ctx, path, args...)
 	if stdin != nil {
 		p.cmd.Stdin = stdin
@@ -154,6 +159,10 @@ func (s *site) launch(stdin *os.File, failpoint string, args ...string) *process
 		p.err = p.cmd.Wait()
 		close(p.done)
 	}()
+	s.t.Cleanup(func() { // where the test has failed it may still run
+		_ = p.cmd.Process.Kill()
+		<-p.done
+	})
 	return p
 }
 
@@ -207,6 +216,7 @@ func (p *process) kill(after time.Duration) (killed bool, err error) {
 	select {
 	case <-p.done:
 	case <-time.After(after):
+		p.point = ""
 		_ = p.cmd.Process.Kill()
 	}
 	return p.wait()
@@ -217,6 +227,7 @@ func (p *process) wait() (killed bool, err error) {
 	<-p.done
 	if killed = wasKilled(p.err); killed {
 		tally.add(p.t, figures{kills: 1})
+		tally.hit(p.point)
 	}
 	return killed, p.err
 }

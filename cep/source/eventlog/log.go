@@ -406,6 +406,13 @@ func (l *Log) Trim(before int64) error {
 	return nil
 }
 
+// Crowded says that more than half of the room is taken, and that Trim with this offset would give some back.
+func (l *Log) Crowded(before int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.bytes+l.waiting > l.config.Max/2 && len(l.segments) > 1 && l.segments[1].head.base <= before
+}
+
 // Report says what was found when the log was opened.
 func (l *Log) Report() Report { return l.report }
 

@@ -265,6 +265,10 @@ func TestFull(t *testing.T) {
 	n := 0
 	var err error
 	for ; err == nil; n++ {
+		s := l.Status()
+		if crowded := l.Crowded(s.End); crowded != (s.Bytes > s.Max/2) || l.Crowded(0) {
+			t.Fatalf("with %d of %d bytes it is crowded: %v, and before its first record: %v", s.Bytes, s.Max, crowded, l.Crowded(0))
+		}
 		_, err = l.Append(t.Context(), event)
 	}
 	s := l.Status()

@@ -125,5 +125,10 @@ func (s *Source) Trim(partition string, before int64) error {
 	return s.config.Log.Trim(before)
 }
 
+// Crowded implements [source.Trimmer].
+func (s *Source) Crowded(partition string, before int64) bool {
+	return partition == s.config.Log.Name() && s.config.Log.Crowded(before)
+}
+
 // Close implements [source.Source].
 func (s *Source) Close() error { return nil }
