@@ -87,6 +87,14 @@ func TestCodecs(t *testing.T) {
 	})
 }
 
+// Compaction leaves holes, batches without records and markers without transactions.
+func TestCompacted(t *testing.T) {
+	kafkatest.Each(t, func(t *testing.T, c *kafkatest.Cluster) {
+		l, _ := kafkatest.Compacted(t, c)
+		holds(t, newClient(t, c), l)
+	})
+}
+
 // Batches larger than every limit come whole.
 func TestBig(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, c *kafkatest.Cluster) {
