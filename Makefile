@@ -12,7 +12,7 @@ FUZZTIME ?= 20s
 # Further Redis and Valkey servers that the tests run on: those that make deps could get.
 export CEPD_REDIS_SERVERS ?= $(shell sh test/redis/servers.sh --list $(BIN)/redis)
 
-.PHONY: help demo test check lint race bench fuzz golden exhaustive sim kill soak deps build clean
+.PHONY: help demo test check lint race bench fuzz golden exhaustive sim kill soak kafka kafka-stop deps build clean
 
 help: ## what there is
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | column -t -s $$'\t'
@@ -57,6 +57,12 @@ kill: ## kill -9 of the real process against a real redis-server: at every failp
 soak: ## 50 million events with keys that never come back: memory stays flat
 	@go run ./test/bench -soak
 
+kafka: ## a Kafka broker on 127.0.0.1:9092, ready when this returns; kafka-stop ends it (Java 17 and, the first time, Maven)
+	@go run ./test/kafka start
+
+kafka-stop:
+	@go run ./test/kafka stop
+
 fuzz: ## every fuzz target for FUZZTIME (20s) each
 	@grep -rlE '^func Fuzz' --include='*_test.go' . | sort | while read -r f; do \
 	  for t in $$(sed -nE 's/^func (Fuzz[A-Za-z0-9]+)\(.*/\1/p' $$f); do \
@@ -71,7 +77,10 @@ golden: ## write the golden files anew; review the diff as code
 deps: ## what the full suite and the linters need
 	@command -v cc >/dev/null || { echo "installing a C compiler (the race detector needs it)"; apt-get update -qq && apt-get install -y -qq gcc libc6-dev; }
 	@command -v redis-server >/dev/null || { echo "installing redis-server (the tests of the Redis sink start their own)"; apt-get update -qq && apt-get install -y -qq redis-server >/dev/null; }
+	@command -v java >/dev/null || { echo "installing a Java runtime (the tests start a Kafka broker)"; apt-get update -qq && apt-get install -y -qq openjdk-17-jre-headless >/dev/null; }
+	@command -v mvn >/dev/null || { echo "installing Maven (it fetches the Kafka broker's jars)"; apt-get update -qq && apt-get install -y -qq maven >/dev/null; }
 	@mkdir -p $(BIN)
+	@go run ./test/kafka fetch
 	@sh test/redis/servers.sh $(BIN)/redis
 	@go mod download
 	@[ "$$($(BIN)/gofumpt -version 2>/dev/null | cut -d' ' -f1)" = $(GOFUMPT_VERSION) ] || { echo "building gofumpt $(GOFUMPT_VERSION)"; GOBIN=$(BIN) go install mvdan.cc/gofumpt@$(GOFUMPT_VERSION); }
