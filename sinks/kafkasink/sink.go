@@ -80,6 +80,9 @@ func New(c Config) (*Sink, error) {
 func (s *Sink) Open(ctx context.Context) (sinks.Progress, error) {
 	at, err := s.own(ctx)
 	if err != nil {
+		if !s.checked && !kafkawire.Retriable(err) && !sinks.Permanent(err) && ctx.Err() == nil && !s.closed.Load() {
+			err = fmt.Errorf("%w: %w", sinks.ErrStop, err) // a certificate, a port, a name: no start before it is mended
+		}
 		return sinks.Progress{}, s.failed("open", err)
 	}
 	return at, nil

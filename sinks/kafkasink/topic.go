@@ -158,6 +158,10 @@ const (
 
 // failed wraps an error with the operation and the place, and says of one that no repetition mends what to do.
 func (s *Sink) failed(what string, err error) error {
+	if remade, ok := errors.AsType[*kafkawire.RecreatedError](err); ok && remade.Topic == s.config.ProgressTopic && !sinks.Permanent(err) {
+		// To open again is to take over, and whether we may is not known any more: whoever starts us decides.
+		err = fmt.Errorf("%w: %w: the position is gone; start again", sinks.ErrStop, err)
+	}
 	if !sinks.Permanent(err) {
 		for _, a := range advices {
 			if errors.Is(err, a.code) {
