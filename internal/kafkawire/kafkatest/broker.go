@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -256,24 +255,40 @@ func (b *Broker) Running(node int) bool { return b.nodes[node-1].Running() }
 func (b *Broker) Log(node int) string { return b.nodes[node-1].log() }
 
 // Ports lie below those that systems give to outgoing connections, so that a node finds its own free when it restarts, and
-// above those of the Redis servers of other tests. Processes begin at different ones.
+// above those of the Redis servers of other tests. Processes that run at the same time take them from different blocks: a
+// broker opens its ports seconds after they were chosen.
 const (
-	portFirst = 22100
-	portCount = 10000
+	portFirst  = 22100
+	blockSize  = 50 // its first port is the guard, the others are enough for eight nodes
+	blockCount = 200
 )
 
-var portNext atomic.Int64
+var block struct {
+	sync.Mutex
+	guards    []net.Listener // held open until the process ends: who holds the first port of a block has all of it
+	next, end int
+}
 
 // ports returns a free one at each call.
 func ports() (int, error) {
-	for range portCount {
-		n := portNext.Add(1) + int64(os.Getpid())*53
-		port := portFirst + int(n%portCount)
-		l, err := net.Listen("tcp", address(port))
-		if err != nil {
-			continue
+	block.Lock()
+	defer block.Unlock()
+	for tried := 0; tried < blockCount; {
+		if block.next == block.end {
+			first := portFirst + (os.Getpid()+len(block.guards)+tried)%blockCount*blockSize
+			tried++
+			guard, err := net.Listen("tcp", address(first))
+			if err != nil {
+				continue
+			}
+			block.guards = append(block.guards, guard)
+			block.next, block.end = first+1, first+blockSize
 		}
-		return port, l.Close()
+		port := block.next
+		block.next++
+		if l, err := net.Listen("tcp", address(port)); err == nil {
+			return port, l.Close()
+		}
 	}
 	return 0, errors.New("no free port on the loopback address")
 }

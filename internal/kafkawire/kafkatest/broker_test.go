@@ -2,14 +2,11 @@ package kafkatest_test
 
 import (
 	"context"
-	"errors"
-	"net"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cepd/cepd/internal/kafkawire/kafkatest"
@@ -79,65 +76,6 @@ func TestBrokerComesBack(t *testing.T) {
 	if !strings.Contains(b.Log(1), "Kafka Server started") {
 		t.Error("the log does not say that the broker started")
 	}
-}
-
-// A broker for people stands until it is felled, and keeps its data.
-func TestStanding(t *testing.T) {
-	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port - 10_000 // below those that the system gives away
-	_ = l.Close()
-	dir := t.TempDir()
-	stand := func() *kafkatest.Standing {
-		t.Helper()
-		s, err := kafkatest.Stand(t.Context(), dir, port)
-		if m := (*kafkatest.Missing)(nil); errors.As(err, &m) {
-			t.Skip(m.Text)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
-	fell := func() int {
-		t.Helper()
-		pid, err := kafkatest.Fell(dir)
-		if err != nil {
-			t.Error(err)
-		}
-		return pid
-	}
-	t.Cleanup(func() { fell() })
-	first := stand()
-	client, err := kgo.NewClient(kgo.SeedBrokers(first.Address))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	admin := kadm.NewClient(client)
-	if _, err := admin.CreateTopic(t.Context(), 1, 1, nil, "kept"); err != nil {
-		t.Fatal(err)
-	}
-	if again := stand(); *again != *first {
-		t.Errorf("a second start gave %v, not %v", again, first)
-	}
-	if pid := fell(); pid != first.Pid {
-		t.Errorf("process %d ended, not %d", pid, first.Pid)
-	}
-	if pid := fell(); pid != 0 {
-		t.Errorf("process %d ended too", pid)
-	}
-	next := stand()
-	if next.Pid == first.Pid || next.Address != first.Address {
-		t.Errorf("after the end %v came after %v", next, first)
-	}
-	kafkatest.WaitFor(t, "the topic", func() bool {
-		topics, err := admin.ListTopics(t.Context())
-		return err == nil && topics.Has("kept")
-	})
 }
 
 // Of three nodes one may be away, and the others go on.

@@ -24,6 +24,13 @@ type Standing struct {
 // Stand starts a broker of one node in a directory and waits until it is ready. Its unprotected port is as told, the others
 // are those behind it. One that runs in that directory stays; what it keeps stays when it ends.
 func Stand(ctx context.Context, dir string, port int) (*Standing, error) {
+	return stand(ctx, dir, port, func(cmd *exec.Cmd) {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // the terminal's interrupt is not for it
+	})
+}
+
+// stand starts one whose process lives as release says.
+func stand(ctx context.Context, dir string, port int, release func(*exec.Cmd)) (*Standing, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
@@ -59,7 +66,7 @@ func Stand(ctx context.Context, dir string, port int) (*Standing, error) {
 	}
 	n := b.nodes[0]
 	cmd := r.command(b.options, n.file("log4j2.properties"), nil, "kafka.Kafka", n.file("server.properties"))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // the terminal's interrupt is not for it
+	release(cmd)
 	if err := n.start(cmd); err != nil {
 		return nil, err
 	}
