@@ -164,10 +164,17 @@ func TestTakeover(t *testing.T) {
 	second.configure(filepath.Join(second.name, "alerts.jsonl"), filepath.Join(s.name, "alerts.jsonl"),
 		filepath.Join(second.name, "refused.jsonl"), filepath.Join(s.name, "refused.jsonl"))
 	q := second.start("", "--once")
-	q.exits(0)
-	s.check()
-	time.Sleep(stopped() - time.Since(asleep))
-	p.signal(syscall.SIGCONT)
+	// A process that was stopped while it wrote to a file holds that file's lock, and nobody can take it from it.
+	if _, locked := q.saysOrEnds("in the middle of a call"); locked {
+		t.Log("the first process was stopped while it wrote to a file: it has to finish that first")
+		p.signal(syscall.SIGCONT)
+		q.exits(0)
+	} else {
+		q.exits(0)
+		s.check()
+		time.Sleep(stopped() - time.Since(asleep))
+		p.signal(syscall.SIGCONT)
+	}
 	p.exits(4)
 	if !strings.Contains(p.logged(), "another instance owns the destination") {
 		t.Errorf("the zombie does not say why it stops:\n%s", p.logged())

@@ -33,21 +33,23 @@ func TestOutputIsRotated(t *testing.T) {
 	// A file that was moved away is noticed by the next batch.
 	for _, point := range []string{"filesink.left", "filesink.left:2", "filesink.created", "filesink.created:2", "filesink.synced:2", ""} {
 		p := s.start(point, "--once")
-		for range 3 {
+		// As often as it takes until the process has come to its point, which it does with the batch behind a rotation.
+		for n, ended := 0, false; !ended; n++ {
 			select {
 			case <-p.done:
+				ended = true
 			case <-time.After(60 * time.Millisecond):
-				rotate()
+				if p.runs() {
+					rotate()
+				}
+			}
+			if point == "" && n == 3 {
+				_, _ = p.kill(0)
 			}
 		}
-		if point == "" {
-			_, _ = p.kill(0)
-			continue
-		}
-		if killed, err := p.kill(lifeMax); !killed && err != nil {
+		if killed, err := p.wait(); !killed && err != nil {
 			t.Fatalf("%s: %v\n%s", point, err, p.logged())
 		}
-		rotate()
 	}
 	p := s.start("", "--once")
 	p.exits(0)

@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -34,6 +36,9 @@ var program = sync.OnceValues(func() (string, error) {
 })
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	// Tests wait for disks, servers and processes more than they compute.
+	_ = flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))) // the flag is there
 	code := m.Run()
 	if testing.Verbose() {
 		tally.print(os.Stdout)
@@ -199,6 +204,16 @@ func (p *process) saysOrEnds(pattern string) (string, bool) {
 			ended = true
 		case <-time.After(5 * time.Millisecond):
 		}
+	}
+}
+
+// runs says whether the process has not ended.
+func (p *process) runs() bool {
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
 	}
 }
 
