@@ -102,6 +102,12 @@ func (b *back) join(k *clock) {
 			j.followers = append(j.followers, x)
 		}
 	}
+	for _, x := range j.issuers {
+		x.newest = x
+		if heir := x.version.heir; heir != nil {
+			x.newest = b.issuers[heir]
+		}
+	}
 	if k.layer > 0 {
 		j.readers = newReaders(k.versions)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cepd/cepd/cep"
 	"github.com/cepd/cepd/cep/engine"
+	"github.com/cepd/cepd/rules"
 )
 
 // traffic pushes events of one rule, a then b by user: every event is relevant.
@@ -20,8 +21,12 @@ type traffic struct {
 	seed   uint64
 }
 
+func loginRule() *rules.Set {
+	return setOf(rule("login", 10*time.Minute, element{from: "auth", kind: "a"}, element{from: "auth", kind: "b"}))
+}
+
 func newTraffic(b *testing.B, o engine.Options, users int) *traffic {
-	core, err := engine.New(setOf(rule("login", 10*time.Minute, element{from: "auth", kind: "a"}, element{from: "auth", kind: "b"})), []engine.Stream{{Name: "auth"}}, o)
+	core, err := engine.New(loginRule(), []engine.Stream{{Name: "auth"}}, o)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -121,6 +126,33 @@ func BenchmarkBarrier(b *testing.B) {
 			b.ReportMetric(float64(spent.Nanoseconds())/float64(b.N)/1e3, "cpu-us/epoch")
 			b.ReportMetric(float64(records)/float64(b.N), "records/epoch")
 			l.Close()
+		})
+	}
+}
+
+// BenchmarkRestore is the time from a million records to an engine that can go on.
+func BenchmarkRestore(b *testing.B) {
+	for _, o := range []engine.Options{{PerClock: true}, {PerClock: true, Shards: 2, Parallel: true}} {
+		b.Run(fmt.Sprintf("shards=%d,parallel=%v", max(o.Shards, 1), o.Parallel), func(b *testing.B) {
+			l := newTraffic(b, engine.Options{PerClock: true}, 1_000_000)
+			for i := range len(l.users) {
+				l.push("a", i, 100)
+			}
+			var d disk
+			if err := l.Barrier(1, func(c *engine.Cut) { d.commit(b, c) }); err != nil {
+				b.Fatal(err)
+			}
+			var spent time.Duration
+			for b.Loop() {
+				began := cpu()
+				core, err := engine.Restore(loginRule(), []engine.Stream{{Name: "auth"}}, parts(), o, d.saved())
+				if err != nil {
+					b.Fatal(err)
+				}
+				spent += cpu() - began
+				core.Close()
+			}
+			b.ReportMetric(float64(spent.Milliseconds())/float64(b.N), "cpu-ms/op")
 		})
 	}
 }

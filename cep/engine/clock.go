@@ -12,7 +12,9 @@ import (
 // clock is the time of all rules that read the same streams, and the alerts of the same rules. What is said here belongs to the
 // front, but for what never changes: streams, layer, versions.
 type clock struct {
-	index   int
+	index int
+	// name identifies it in any process: what its rules read.
+	name    string
 	streams []*stream
 	// layer is 0 for rules that read events only. Below are the clocks of the rules whose alerts the others read, named by
 	// reads.
@@ -177,8 +179,8 @@ func (k *clock) findFirst(w cep.Time) {
 // started says that the rules have been told their first time.
 func (k *clock) started() bool { return k.first <= k.released && k.first != cep.AfterAll }
 
-// name identifies a clock: what its rules read.
-func (k *clock) name() string {
+// nameOf makes the name of a clock.
+func nameOf(k *clock) string {
 	var b strings.Builder
 	for _, s := range k.streams {
 		fmt.Fprintf(&b, "%q ", s.Name)

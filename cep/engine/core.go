@@ -260,7 +260,7 @@ func (c *Core) clockOf(streams []*stream, r *rules.Rule) *clock {
 }
 
 func (c *Core) addClock(k *clock) {
-	k.index = len(c.clocks)
+	k.index, k.name = len(c.clocks), nameOf(k)
 	c.clocks, c.fresh = append(c.clocks, k), append(c.fresh, k)
 }
 

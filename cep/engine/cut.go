@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/cepd/cepd/cep"
 	"github.com/cepd/cepd/checkpoint"
@@ -88,7 +89,8 @@ func (r *readers) changed(k *clock, into map[*version]routed) {
 type numbering struct {
 	numbers map[*cep.Partition]uint64
 	places  map[uint64]*cep.Partition
-	names   map[partitionName]*cep.Partition
+	mu      sync.Mutex
+	names   map[partitionName]*cep.Partition // while a state is read, by several goroutines
 }
 
 // numberPartitions returns the numbers of all partitions. It changes when there is a new one.
@@ -111,6 +113,8 @@ func (n *numbering) ByNumber(number uint64) *cep.Partition { return n.places[num
 
 // ByName is the partition that an alert is.
 func (n *numbering) ByName(stream, name string) *cep.Partition {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	k := partitionName{stream, name}
 	if n.names[k] == nil {
 		n.names[k] = &cep.Partition{Stream: stream, Name: name, Order: alertOrder}
@@ -253,15 +257,20 @@ func (x *issuer) save(read, shown map[*version]routed, parts []*shardPart, cut *
 		put("", kindGlobals, v.number, x.merged)
 	}
 	x.maker.Changes(func(key, value []byte) { put(string(key), kindMaker, v.book, value) })
+	changed := x.recount
+	x.recount = false
 	if n, ok := read[v]; ok {
-		x.read = n
+		x.read, changed = n, true
 	}
 	if n, ok := shown[v]; ok {
-		x.shown = n
+		x.shown, changed = n, true
 	}
-	if counters := x.appendCounters(nil); !bytes.Equal(counters, x.counters) {
-		x.counters = counters
-		put("", kindCounters, v.number, counters)
+	if made := *x.maker.Counters(); changed || made != x.made {
+		x.made = made
+		if counters := x.appendCounters(nil); !bytes.Equal(counters, x.counters) {
+			x.counters = counters
+			put("", kindCounters, v.number, counters)
+		}
 	}
 }
 
@@ -303,7 +312,7 @@ func (x *issuer) forget(put func(key string, kind recordKind, number uint64, val
 func (x *issuer) stand() (versionState, bool) {
 	v := x.version
 	s := versionState{
-		Rule: v.rule.ID, Fingerprint: v.rule.Fingerprint, Number: v.number, Book: v.book, After: v.after, Clock: v.clock.name(),
+		Rule: v.rule.ID, Fingerprint: v.rule.Fingerprint, Number: v.number, Book: v.book, After: v.after, Clock: v.clock.name,
 		Disabled: x.disabled, Mute: x.mute,
 	}
 	if v.heir != nil {

@@ -13,6 +13,8 @@ import (
 type issuer struct {
 	version *version
 	maker   *alert.Maker
+	// newest is that of the newest version of the rule: open alerts are in its care.
+	newest *issuer
 	// feed makes events of its alerts; nil where no rule reads them.
 	feed *feed
 	// disabled says why the version no longer runs, "" while it does; mute that it makes no more alerts.
@@ -20,8 +22,11 @@ type issuer struct {
 	mute     bool
 	// drained is the number of shards in which an older version has no start open any more.
 	drained int
-	// read and shown are what the routers of front and back had counted at the last barrier.
+	// read and shown are what the routers of front and back had counted at the last barrier, made what the maker had.
 	read, shown routed
+	made        alert.Counters
+	// recount says that what was written of the counters may not be what they are.
+	recount bool
 	// globals are those of the parts, by shard and then the back, as of the last barrier; merged is what was written of them,
 	// and counters what was written of the counters. Nil: they have no record.
 	globals          [][]byte
@@ -30,7 +35,7 @@ type issuer struct {
 }
 
 func newIssuer(v *version, shards int) *issuer {
-	return &issuer{version: v, maker: alert.NewMaker(planOf(v.rule)), globals: make([][]byte, shards+1)}
+	return &issuer{version: v, maker: alert.NewMaker(planOf(v.rule)), globals: make([][]byte, shards+1), recount: true}
 }
 
 // made is an alert that has not found its place among those of other rules yet.
@@ -73,7 +78,7 @@ func (x *issuer) issue(f *found, b *back, dst []made) (out []made) {
 		}
 	}()
 	m := &f.match
-	dst = x.pass(m.Moment, dst)
+	dst = x.newest.pass(m.Moment, dst)
 	b.shown = f
 	if a := x.maker.Make(m); a != nil {
 		dst = append(dst, made{x, f.order, alert.Out{Moment: m.Moment, Key: m.Key, Alert: a}})

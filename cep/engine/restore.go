@@ -78,6 +78,7 @@ type restoration struct {
 	versions map[uint64]*restored
 	books    map[uint64]*version
 	pending  []*pendingAlert
+	intake   *intake
 }
 
 // restored is a version with the machines that are made of its records, shard by shard.
@@ -105,7 +106,7 @@ func (r *restoration) match(older func(id string) (*rules.Set, error)) error {
 			if e == nil { // one of its streams is not there any more
 				continue
 			}
-			i := slices.IndexFunc(e.versions, func(v *version) bool { return v.clock.name() == s.Clock })
+			i := slices.IndexFunc(e.versions, func(v *version) bool { return v.clock.name == s.Clock })
 			if i < 0 {
 				return fmt.Errorf("rule %s: %w", s.Rule, ErrOtherClocks)
 			}
@@ -154,7 +155,7 @@ func (r *restoration) addOlder(set *rules.Set, s *versionState) error {
 	if e == nil {
 		return nil
 	}
-	k := slices.IndexFunc(e.versions, func(v *version) bool { return v.clock.name() == s.Clock })
+	k := slices.IndexFunc(e.versions, func(v *version) bool { return v.clock.name == s.Clock })
 	if k < 0 {
 		return nil
 	}
@@ -194,7 +195,8 @@ func (r *restoration) restore(records func(func(checkpoint.Record) error) error)
 			x.restorers = append(x.restorers, nfa.NewRestorer(x.version.rule.Program, m, r.numbering))
 		}
 	}
-	if err := records(r.take); err != nil {
+	r.intake = newIntake(len(c.shards), c.options.Parallel)
+	if err := errors.Join(records(r.take), r.intake.end()); err != nil {
 		return err
 	}
 	for _, e := range c.rules {
@@ -262,7 +264,7 @@ func (r *restoration) takeVersion(x *restored, kind recordKind, rest, value []by
 		if len(x.restorers) > 1 {
 			i = shardOf(x.version.slot(rest), len(x.restorers))
 		}
-		return x.restorers[i].Key(string(rest), value)
+		return r.intake.take(i, x.restorers[i], x.version.rule.ID, rest, value)
 	case kindGlobals:
 		x.globals, issuer.merged = true, slices.Clone(value)
 		for _, m := range x.restorers {

@@ -98,7 +98,7 @@ func (c *Core) stand() (*standing, error) {
 		s.Streams = append(s.Streams, x)
 	}
 	for _, k := range c.clocks {
-		s.Clocks = append(s.Clocks, clockState{Name: k.name(), Released: k.released, First: k.first})
+		s.Clocks = append(s.Clocks, clockState{Name: k.name, Released: k.released, First: k.first})
 	}
 	return s, nil
 }
@@ -144,7 +144,7 @@ func (c *Core) adoptClocks(s *standing) {
 	now := c.now()
 	for _, k := range c.clocks { // lower layers first
 		j := c.back.junctions[k.index]
-		i := slices.IndexFunc(s.Clocks, func(x clockState) bool { return x.Name == k.name() })
+		i := slices.IndexFunc(s.Clocks, func(x clockState) bool { return x.Name == k.name })
 		if i >= 0 {
 			k.released, k.first, j.alerts = s.Clocks[i].Released, s.Clocks[i].First, s.Clocks[i].Alerts
 		} else if k.released = k.reached(now, s); k.released != cep.BeforeAll && k.partition == nil {

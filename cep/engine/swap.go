@@ -195,7 +195,7 @@ func (w *swap) change(before, now *enrolled) Change {
 	}
 	for _, x := range before.versions {
 		c := Change{Starts: w.open(x)}
-		i := slices.IndexFunc(now.versions, func(v *version) bool { return v.clock.name() == x.clock.name() })
+		i := slices.IndexFunc(now.versions, func(v *version) bool { return v.clock.name == x.clock.name })
 		if i >= 0 {
 			c = w.changeVersion(x, now.versions[i])
 		} else {
@@ -405,7 +405,7 @@ func (w *swap) predecessor(v *version) *version {
 	if e == nil {
 		return nil
 	}
-	if i := slices.IndexFunc(e.versions, func(x *version) bool { return x.clock.name() == v.clock.name() }); i >= 0 {
+	if i := slices.IndexFunc(e.versions, func(x *version) bool { return x.clock.name == v.clock.name }); i >= 0 {
 		return e.versions[i]
 	}
 	if e.local == nil && v.clock.partition == nil {
