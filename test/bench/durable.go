@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -163,8 +164,15 @@ func (r *rig) sendToFile() error {
 	return err
 }
 
-// make makes the job.
+// make makes the job, with the collector tuned as `cepd run` does.
 func (r *rig) make() (err error) {
+	tune := func(percent int) {
+		if os.Getenv("GOGC") == "" {
+			debug.SetGCPercent(percent)
+		}
+	}
+	tune(400)
+	defer tune(200)
 	r.job, err = job.New(context.Background(), r.config)
 	return err
 }
