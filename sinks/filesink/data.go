@@ -57,6 +57,11 @@ func (s *Sink) find(p *position, lines []byte) error {
 	if s.data != nil {
 		return s.still(p, lines)
 	}
+	if p.Length == 0 && p.Sequence > 0 && lines != nil {
+		if err := s.leaveBegun(lines); err != nil {
+			return err
+		}
+	}
 	f, err := os.OpenFile(s.c.Path, os.O_RDWR, 0)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -131,27 +136,72 @@ func (s *Sink) strange(p *position, size int64) error {
 // moved looks for the file that p is about among those whose name begins alike, and leaves it whole.
 func (s *Sink) moved(p *position, lines []byte) (bool, error) {
 	if p.Length == 0 {
-		return false, nil
+		return false, nil // nothing tells it from others: see leaveBegun
 	}
-	folder, base := filepath.Split(s.c.Path)
-	stem := strings.TrimSuffix(base, filepath.Ext(base)) // "alerts" finds alerts.jsonl.1 and alerts-20260101.jsonl
-	if folder == "" {
-		folder = "."
-	}
-	entries, err := os.ReadDir(folder)
+	names, err := s.alike()
 	if err != nil {
 		return false, err
 	}
-	for _, e := range entries {
-		if !e.Type().IsRegular() || !strings.HasPrefix(e.Name(), stem) || e.Name() == base || strings.Contains(e.Name(), suffix) {
-			continue
-		}
-		found, err := leaveIfMoved(filepath.Join(folder, e.Name()), p, lines)
+	for _, name := range names {
+		found, err := leaveIfMoved(name, p, lines)
 		if found || err != nil {
 			return found, err
 		}
 	}
 	return false, nil
+}
+
+// alike are the files whose name begins as that of ours, but for ours and its position: "alerts" finds alerts.jsonl.1 and
+// alerts-20260101.jsonl.
+func (s *Sink) alike() ([]string, error) {
+	folder, base := filepath.Split(s.c.Path)
+	stem := strings.TrimSuffix(base, filepath.Ext(base))
+	if folder == "" {
+		folder = "."
+	}
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if e.Type().IsRegular() && strings.HasPrefix(e.Name(), stem) && e.Name() != base && !strings.Contains(e.Name(), suffix) {
+			names = append(names, filepath.Join(folder, e.Name()))
+		}
+	}
+	return names, nil
+}
+
+// leaveBegun empties a file that was begun behind a rotation, and moved away when it held nothing but what a call had under
+// way: lines of which the position does not know. It is known by them alone, so it must hold nothing else, and a job that
+// begins at its first alert looks for none: what somebody put aside begins with those lines too.
+func (s *Sink) leaveBegun(lines []byte) error {
+	names, err := s.alike()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := emptyIfBegun(name, lines); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func emptyIfBegun(path string, lines []byte) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return nil // not ours to write
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	common, _, err := compare(io.NewSectionReader(f, 0, info.Size()), lines)
+	if err == nil && common > 0 && common == info.Size() {
+		err = errors.Join(f.Truncate(0), f.Sync())
+	}
+	return errors.Join(err, f.Close())
 }
 
 func leaveIfMoved(path string, p *position, lines []byte) (bool, error) {

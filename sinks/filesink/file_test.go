@@ -159,6 +159,51 @@ func TestRotation(t *testing.T) {
 		f.want(filepath.Join(filepath.Dir(f.path), "alerts-20261129.jsonl"), first)
 		f.want(f.path, rest)
 	})
+	for _, made := range []bool{false, true} {
+		t.Run(fmt.Sprintf("a file that was only begun, made anew %v", made), func(t *testing.T) {
+			f := newFile(t)
+			first := f.publish(3)
+			f.rename(f.path + ".1")
+			f.publish(0) // a new file is begun, and holds nothing
+			rest := sinktest.Messages(f.at, 3, "a")
+			f.add(f.path, string(rest[0].Body)+"\n"+string(rest[1].Body)[:5]) // a crash in the middle of its first batch
+			f.rename(f.path + ".2")
+			f.write(f.path+".3.gz", "\x1f\x8b\x00\x00")
+			if made {
+				f.write(f.path, "")
+			}
+			f.start()
+			if err := f.try(rest); err != nil {
+				t.Fatal(err)
+			}
+			f.want(f.path+".1", first)
+			f.want(f.path + ".2")
+			f.want(f.path, rest)
+			if b, err := os.ReadFile(f.path + ".3.gz"); err != nil || len(b) != 4 {
+				t.Errorf("a file of somebody else is %q now, %v", b, err)
+			}
+		})
+	}
+	t.Run("a job that begins anew leaves what was put aside", func(t *testing.T) {
+		f := newFile(t)
+		first := f.publish(3)
+		for _, name := range []string{f.path + ".position", f.path} {
+			if err := os.Rename(name, strings.Replace(name, "alerts", "alerts-before", 1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.at = sinks.Progress{}
+		f.start()
+		f.at.Lineage = 1
+		if err := f.k.Begin(t.Context(), f.at); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.try(first); err != nil {
+			t.Fatal(err)
+		}
+		f.want(f.path, first)
+		f.want(strings.Replace(f.path, "alerts", "alerts-before", 1), first)
+	})
 	t.Run("copied and emptied", func(t *testing.T) {
 		f := newFile(t)
 		f.publish(3)
