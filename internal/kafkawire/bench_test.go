@@ -15,7 +15,7 @@ import (
 // BenchmarkRead reads records of 200 bytes, ours beside franz-go's read_committed, from the real broker: run with -cpu 1 and
 // compare within one run.
 func BenchmarkRead(b *testing.B) {
-	c := kafkatest.Shared(b)
+	c := kafkatest.Start(b, kafkatest.Options{HeapMiB: 1024, Compilers: true})
 	const records = 200_000
 	for _, codec := range []struct {
 		name string
@@ -66,7 +66,7 @@ func BenchmarkRead(b *testing.B) {
 
 // BenchmarkTransactions writes transactions of 1,000 records of 200 bytes.
 func BenchmarkTransactions(b *testing.B) {
-	c := kafkatest.Shared(b)
+	c := kafkatest.Start(b, kafkatest.Options{HeapMiB: 1024, Compilers: true})
 	const records = 1000
 	value := bytes.Repeat([]byte("x"), 200)
 	s := newStage(b, c, 1)

@@ -8,6 +8,7 @@
 //	client, err := kafkawire.NewClient(kafkawire.Config{Brokers: []string{"127.0.0.1:9092"}})
 //	topic, err := client.Topic(ctx, "orders")
 //	fetcher := client.NewFetcher(kafkawire.FetcherConfig{})
+//	go fetcher.Run(ctx) // until ctx ends
 //	cursor, err := fetcher.Open(topic, 0, offset)
 //	for {
 //		records, err := cursor.Next(ctx) // valid until the next Next

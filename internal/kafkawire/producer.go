@@ -3,7 +3,6 @@ package kafkawire
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -21,6 +20,8 @@ const (
 	maxTakeOvers = 3
 	// tokenHeader is the header of a progress record that says which instance wrote it.
 	tokenHeader = "cepd-token"
+	// tokenLength is 80 bits: no two instances of a job have the same.
+	tokenLength = 16
 )
 
 // ProducerConfig says who writes, and where the position stands.
@@ -98,12 +99,8 @@ func (c *Client) NewProducer(config ProducerConfig) (*Producer, error) {
 	if config.BatchBytes <= 0 {
 		config.BatchBytes = defaultBatchBytes
 	}
-	var token [8]byte
-	if _, err := rand.Read(token[:]); err != nil {
-		return nil, fmt.Errorf("producer: %w", err)
-	}
 	p := &Producer{
-		client: c, config: config, token: hex.EncodeToString(token[:]), table: castagnoli(), own: nobody,
+		client: c, config: config, token: rand.Text()[:tokenLength], table: castagnoli(), own: nobody,
 	}
 	p.progress = progressReader{
 		client: c, topic: config.Progress, partition: config.ProgressPartition, key: config.ID, offset: -1,

@@ -212,8 +212,15 @@ func newOutbox(t *testing.T, s *stage, client *kafkawire.Client) *outbox {
 // settle asks for the position until there is an answer.
 func (o *outbox) settle(t *testing.T, ask func(context.Context) ([]byte, error)) {
 	t.Helper()
+	var last error
+	defer func() {
+		if t.Failed() {
+			t.Logf("the last error: %v", last)
+		}
+	}()
 	kafkatest.WaitFor(t, "the position", func() bool {
 		at, err := ask(t.Context())
+		last = err
 		if err != nil {
 			if !kafkawire.Retriable(err) {
 				t.Fatalf("recover at %d: %v", o.n, err)
