@@ -11,8 +11,8 @@ import (
 )
 
 // barrierDue says when the next epoch is to begin; not due: nothing has happened that would be worth one, or another is under
-// way.
-func (s *sequencer) barrierDue() (at time.Time, due bool) {
+// way. idle says that there is nothing to read: then an epoch takes no time from events.
+func (s *sequencer) barrierDue(idle bool) (at time.Time, due bool) {
 	if s.flight != nil || s.rereading > 0 && s.phase == phaseReading && len(s.replies) == 0 && !s.asked {
 		return at, false
 	}
@@ -20,7 +20,11 @@ func (s *sequencer) barrierDue() (at time.Time, due bool) {
 	case s.asked || s.core.Waiting() >= alertsMax || s.letterBytes >= letterBytesMax:
 		return s.now, true
 	case s.core.Waiting() > 0 || len(s.letters) > 0:
-		return s.lastBarrier.Add(min(max(cadenceLeast, cadenceFactor*s.lastTook), s.config.Interval)), true
+		wait := max(cadenceLeast, cadenceFactor*s.lastTook)
+		if idle {
+			wait = max(cadenceLeast, s.lastTook)
+		}
+		return s.lastBarrier.Add(min(wait, s.config.Interval)), true
 	case s.dirty:
 		return s.lastBarrier.Add(s.config.Interval), true
 	}

@@ -110,8 +110,9 @@ const (
 	alertsMax = 8 << 10
 	// letterBytesMax is the same for events that were refused.
 	letterBytesMax = 8 << 20
-	// cadenceLeast and cadenceFactor say how soon an epoch may follow another when alerts wait: a tenth of the time is spent
-	// on commits at most, and no alert waits longer than ten of them.
+	// cadenceLeast and cadenceFactor say how soon an epoch may follow another when alerts wait and there is more to read: a
+	// tenth of the time is spent on commits at most, and no alert waits longer than ten of them. While there is nothing to read
+	// one commit follows the other.
 	cadenceLeast  = 2 * time.Millisecond
 	cadenceFactor = 10
 	// lookEvery is how often silence is looked for: ticks come once a second.
@@ -159,7 +160,7 @@ func (s *sequencer) loop(ctx context.Context) error {
 		if ended {
 			return errEnded
 		}
-		if at, due := s.barrierDue(); due && !s.now.Before(at) {
+		if at, due := s.barrierDue(false); due && !s.now.Before(at) {
 			if err := s.barrier(); err != nil {
 				return err
 			}
@@ -181,6 +182,12 @@ func (s *sequencer) loop(ctx context.Context) error {
 			s.released = true
 			continue
 		}
+		if at, due := s.barrierDue(true); due && !s.now.Before(at) {
+			if err := s.barrier(); err != nil {
+				return err
+			}
+			continue
+		}
 		s.sleep(ctx, timer)
 	}
 }
@@ -188,7 +195,7 @@ func (s *sequencer) loop(ctx context.Context) error {
 // sleep waits until there is something to do.
 func (s *sequencer) sleep(ctx context.Context, timer *time.Timer) {
 	until := s.nextLook
-	if at, due := s.barrierDue(); due && at.Before(until) {
+	if at, due := s.barrierDue(true); due && at.Before(until) {
 		until = at
 	}
 	timer.Reset(until.Sub(s.now))
