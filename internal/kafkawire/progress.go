@@ -28,7 +28,7 @@ type progressReader struct {
 }
 
 // read reads up to what the partition holds now, open transactions of others included: each ends, at the latest by its
-// time-out.
+// time-out, but for one whose marker the broker lost.
 func (r *progressReader) read(ctx context.Context) (standing, error) {
 	var end int64
 	err := r.client.retry(ctx, "end of the positions", func() (err error) {
@@ -54,7 +54,7 @@ func (r *progressReader) read(ctx context.Context) (standing, error) {
 		if r.offset > before {
 			moved = time.Now()
 		} else if time.Since(moved) > r.client.config.RetryFor {
-			return standing{}, fmt.Errorf("%s/%d: a transaction of another producer is open at offset %d and hides what stands behind it; it ends with its time-out at the latest: %w", r.topic.Name, r.partition, r.offset, CodeOffsetNotAvailable)
+			return standing{}, fmt.Errorf("%s/%d: a transaction is open at offset %d and hides what stands behind it; it ends with its time-out, or hangs since the broker lost its marker (kafka-transactions.sh find-hanging): %w", r.topic.Name, r.partition, r.offset, CodeOffsetNotAvailable)
 		}
 	}
 	return r.last, nil
