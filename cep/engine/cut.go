@@ -136,7 +136,7 @@ func (s *shard) save(b *barrier) *shardPart {
 	if b.idle != nil {
 		return nil
 	}
-	w := &shardPart{globals: map[*version][]byte{}}
+	w := &shardPart{globals: map[*version][]byte{}, records: make([]checkpoint.Record, 0, s.changed(b))}
 	block := &arena{}
 	for _, k := range b.clocks {
 		if s.upper != (k.layer > 0) {
@@ -149,6 +149,22 @@ func (s *shard) save(b *barrier) *shardPart {
 		}
 	}
 	return w
+}
+
+// changed is about how many records save will gather, so that their list is made once.
+func (s *shard) changed(b *barrier) int {
+	n := 0
+	for _, k := range b.clocks {
+		if s.upper != (k.layer > 0) {
+			continue
+		}
+		for _, p := range s.lane(k).parts {
+			if p.touched && p.machine != nil {
+				n += p.machine.Changed()
+			}
+		}
+	}
+	return n
 }
 
 // save gathers what has changed in a machine. That of a version which is over goes, with all its records.
@@ -190,6 +206,11 @@ func (b *back) answer(ask *barrier) {
 	s := ask.standing
 	cut := &Cut{Epoch: ask.epoch, Sources: s.sources()}
 	parts := append(slices.Clone(b.parts), b.shard.save(ask))
+	records := 0
+	for _, p := range parts {
+		records += len(p.records)
+	}
+	cut.Records = make([]checkpoint.Record, 0, records)
 	for _, p := range parts {
 		cut.Records = append(cut.Records, p.records...)
 		s.Seq = max(s.Seq, p.seq)
