@@ -38,7 +38,8 @@ lint:
 	@$(BIN)/golangci-lint run --allow-parallel-runners ./...
 
 race:
-	@go test -json -race -tags invariants ./... | go run ./test/report
+	@# test/kill watches other processes, which are not built for the race detector.
+	@go test -json -race -tags invariants $$(go list ./... | grep -v /test/kill) | go run ./test/report
 
 bench: ## the benchmarks of docs/benchmarks.md, each beside its yardstick
 	@go run ./test/bench

@@ -3,6 +3,7 @@ package sinks_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -166,9 +167,10 @@ func TestAtMostOnce(t *testing.T) {
 // TestAtMostOnceAway: a destination that is away does not swallow everything that comes.
 func TestAtMostOnceAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		away := true
+		var away atomic.Bool
+		away.Store(true)
 		m := &mouth{answer: func(b sinks.Batch) (int, error) {
-			if away {
+			if away.Load() {
 				return 0, errors.New("connection refused")
 			}
 			return len(b.Messages), nil
@@ -177,7 +179,7 @@ func TestAtMostOnceAway(t *testing.T) {
 		r := start(t, sinks.PublisherConfig{Sink: m, Outbox: o, Guarantee: sinks.AtMostOnce, BatchMax: 1})
 		commit(o, r, 1000, "a")
 		time.Sleep(time.Minute)
-		away = false
+		away.Store(false)
 		r.drain(t)
 		r.stop(t)
 		// Twenty pauses at most fit into a minute: those of 20 ms to 5 s that double, then of 5 s.

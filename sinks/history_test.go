@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,10 +53,22 @@ func TestMutantsAreCaught(t *testing.T) {
 
 var errCrash = errors.New("the process ends here")
 
+// locked is a source of random numbers that several goroutines draw from.
+type locked struct {
+	mu     sync.Mutex
+	source rand.Source
+}
+
+func (l *locked) Uint64() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.source.Uint64()
+}
+
 // history plays one random history and says what is wrong with its end.
 func history(t *testing.T, seed uint64, mutant memsink.Mutant) (why string) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &player{t: t, random: rand.New(rand.NewPCG(seed, 7)), o: &sinktest.Outbox{}}
+		h := &player{t: t, random: rand.New(&locked{source: rand.NewPCG(seed, 7)}), o: &sinktest.Outbox{}}
 		h.replicated = h.random.IntN(2) == 0
 		h.server = memsink.NewServer(memsink.Options{Mutant: mutant, Replicated: h.replicated, Fault: h.fault})
 		why = h.play()
@@ -69,7 +83,7 @@ type player struct {
 	o          *sinktest.Outbox
 	want       []string
 	replicated bool
-	quiet      bool // no more faults
+	quiet      atomic.Bool // no more faults
 	zombies    []zombie
 	older      bool // an older epoch was restored
 	evicted    bool // the destination lost its position
@@ -127,7 +141,7 @@ func (h *player) wake(r *running) {
 
 func (h *player) fault(memsink.Call, *sinks.Batch) memsink.Fault {
 	var f memsink.Fault
-	if h.quiet {
+	if h.quiet.Load() {
 		return f
 	}
 	switch h.random.IntN(30) {
@@ -158,7 +172,7 @@ func (h *player) process(o *sinktest.Outbox) *running {
 		point = sinks.Failpoints[h.random.IntN(len(sinks.Failpoints))]
 	}
 	c.Failpoint = func(p string) {
-		if p == point && h.random.IntN(4) == 0 && !h.quiet {
+		if p == point && h.random.IntN(4) == 0 && !h.quiet.Load() {
 			panic(errCrash)
 		}
 	}
@@ -247,7 +261,7 @@ func (h *player) play() string {
 		}
 	}
 	h.find(r, len(h.want)-int(h.o.Range().Last.Sequence))
-	h.quiet = true
+	h.quiet.Store(true)
 	for probes := 0; probes < 2; { // the first Drained may not know yet what happened while it was idle
 		ctx, cancel := context.WithTimeout(h.t.Context(), time.Hour)
 		err := r.Drained(ctx)

@@ -266,12 +266,8 @@ func (r *restoration) takeVersion(x *restored, kind recordKind, rest, value []by
 		}
 		return r.intake.take(i, x.restorers[i], x.version.rule.ID, rest, value)
 	case kindGlobals:
+		// The restorers are in the hands of others until all keys are there: they are given it by finish.
 		x.globals, issuer.merged = true, slices.Clone(value)
-		for _, m := range x.restorers {
-			if err := m.Globals(issuer.merged); err != nil {
-				return err
-			}
-		}
 		return nil
 	case kindCounters:
 		issuer.counters = slices.Clone(value)
@@ -298,6 +294,9 @@ func (r *restoration) finish(x *restored) error {
 		return fmt.Errorf("%w: there are no globals", checkpoint.ErrDamaged)
 	}
 	for i, l := range c.lanes(v.clock) {
+		if err := x.restorers[i].Globals(issuer.merged); err != nil {
+			return err
+		}
 		m, err := x.restorers[i].Machine()
 		if err != nil {
 			return err

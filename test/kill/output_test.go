@@ -82,7 +82,7 @@ func TestWeakerGuarantees(t *testing.T) {
 		t.Run(c.guarantee+"/"+c.point, func(t *testing.T) {
 			s := newSite(t, w, server, c.guarantee+"-"+strings.ReplaceAll(c.point, ".", "-"))
 			s.configure(fmt.Sprintf("stream: %s}}", s.stream), fmt.Sprintf("stream: %s}, guarantee: %s}", s.stream, c.guarantee))
-			for count := 1; count <= 6; count++ {
+			for count := 1; count <= 12; count++ {
 				p := s.start(fmt.Sprintf("%s:%d", c.point, count), "--once")
 				if killed, err := p.wait(); !killed && err != nil {
 					t.Fatalf("%v\n%s", err, p.logged())

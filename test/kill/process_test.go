@@ -308,3 +308,13 @@ func (s *site) lines(name string) []string {
 	}
 	return strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
 }
+
+// waitFor waits until something is so, for as long as a process may live: how fast that is depends on what else the machine does.
+func waitFor(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(lifeMax); !is(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited %s for %s", lifeMax, what)
+		}
+	}
+}

@@ -251,7 +251,7 @@ func (s *site) finishPosted(l []*poster) {
 		feeds = append(feeds, x.feed)
 	}
 	s.ended(s.t, feeds...)
-	redistest.WaitFor(s.t, "the last alert", func() bool {
+	waitFor(s.t, "the last alert", func() bool {
 		n, _ := s.server.Must(s.t, "XLEN", s.stream).(int64)
 		return int(n) >= s.number
 	})

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"sync/atomic"
 
 	"github.com/cepd/cepd/cep"
 	"github.com/cepd/cepd/cep/alert"
@@ -94,8 +95,8 @@ func place(stream, partition string, offset int64) string {
 type memory struct {
 	id      *cep.Partition
 	records []Record
-	next    int64
-	skip    Fate // records of this fate are passed over; Taken: none
+	next    atomic.Int64 // of the records
+	skip    Fate         // records of this fate are passed over; Taken: none
 }
 
 // Partition implements [source.Reader].
@@ -113,25 +114,26 @@ func (m *memory) Next(ctx context.Context) (source.Record, error) {
 		if err := ctx.Err(); err != nil {
 			return source.Record{}, err
 		}
-		if m.next == int64(len(m.records)) {
+		at := m.next.Load()
+		if at == int64(len(m.records)) {
 			return source.Record{}, io.EOF
 		}
-		r := &m.records[m.next]
-		m.next++
+		r := &m.records[at]
+		m.next.Store(at + 1)
 		if m.skip == Taken || r.Fate != m.skip {
-			return source.Record{Data: r.Data, Offset: m.next - 1}, nil
+			return source.Record{Data: r.Data, Offset: at}, nil
 		}
 	}
 }
 
 // SeekTo implements [source.Reader].
 func (m *memory) SeekTo(offset int64) error {
-	m.next = min(offset, int64(len(m.records)))
+	m.next.Store(min(offset, int64(len(m.records))))
 	return nil
 }
 
 // Progress implements [source.Reader].
-func (m *memory) Progress() (read, total int64) { return m.next, int64(len(m.records)) }
+func (m *memory) Progress() (read, total int64) { return m.next.Load(), int64(len(m.records)) }
 
 // Close implements [source.Reader].
 func (m *memory) Close() error { return nil }
