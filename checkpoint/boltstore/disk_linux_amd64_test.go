@@ -90,7 +90,7 @@ func recordHistory(t *testing.T) ([]written, []byte) {
 	ops, err := record(cmd, name)
 	if err != nil {
 		if errors.Is(err, os.ErrPermission) {
-			t.Skipf("processes cannot be traced here (%v): allow ptrace in this container", err)
+			t.Skipf("no right to trace processes (%v): allow ptrace, in a container by CAP_SYS_PTRACE", err)
 		}
 		t.Fatal(err)
 	}

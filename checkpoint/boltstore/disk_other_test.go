@@ -5,5 +5,5 @@ package boltstore_test
 import "testing"
 
 func TestCrashStates(t *testing.T) {
-	t.Skip("the writes of a process are recorded on linux/amd64 only: run this test there")
+	t.Skip("no recorder of writes for this system: linux/amd64 has one, run the test there")
 }

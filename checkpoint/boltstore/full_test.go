@@ -58,7 +58,7 @@ func fillLimit(t *testing.T, dir string) {
 func TestTmpfsFull(t *testing.T) {
 	dir := t.TempDir()
 	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", dir).CombinedOutput(); err != nil {
-		t.Skipf("no tmpfs can be mounted here (%v: %s): run as root outside of a container", err, bytes.TrimSpace(out))
+		t.Skipf("no right to mount a small disk (%v: %s): run as root, with CAP_SYS_ADMIN", err, bytes.TrimSpace(out))
 	}
 	t.Cleanup(func() {
 		if out, err := exec.Command("umount", dir).CombinedOutput(); err != nil {

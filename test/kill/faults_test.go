@@ -1,6 +1,7 @@
 package kill
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -194,7 +195,7 @@ func (s *site) newDisk(size int) *disk {
 	s.t.Helper()
 	d := &disk{s.t, s.t.TempDir()}
 	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", fmt.Sprintf("size=%dm", size), "tmpfs", d.path).CombinedOutput(); err != nil {
-		s.t.Skipf("a small disk cannot be mounted here: %v %s (it takes root)", err, out)
+		s.t.Skipf("no right to mount a small disk (%v: %s): run as root, with CAP_SYS_ADMIN", err, bytes.TrimSpace(out))
 	}
 	s.t.Cleanup(func() { _ = exec.Command("umount", d.path).Run() }) // processes that used it have ended, or the test has failed
 	if err := os.Symlink(d.path, s.state()); err != nil {

@@ -70,7 +70,7 @@ func Start(t testing.TB, o Options) *Cluster {
 func skipWithout(t testing.TB, err error) {
 	t.Helper()
 	if m := (*Missing)(nil); errors.As(err, &m) {
-		t.Skip(m.Text)
+		t.Skipf("the Kafka broker of the tests cannot start: %s", m.Text)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package kafkatest
 
 import (
-	"errors"
 	"net"
 	"testing"
 
@@ -22,12 +21,7 @@ func TestStanding(t *testing.T) {
 	start := func() *Standing {
 		t.Helper()
 		s, err := stand(t.Context(), dir, port, contain)
-		if m := (*Missing)(nil); errors.As(err, &m) {
-			t.Skip(m.Text)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		skipWithout(t, err)
 		return s
 	}
 	fell := func() int {
