@@ -86,6 +86,16 @@ func (f *stateFlags) dir(args []string, names ...string) (dir string, rest []str
 	return cfg.Checkpoint.Path, args, nil
 }
 
+// open opens the checkpoints that the arguments or the configuration name, to read them, and returns the other arguments.
+func (f *stateFlags) open(cmd *cobra.Command, args []string, names ...string) (*boltstore.Store, []string, error) {
+	dir, rest, err := f.dir(args, names...)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := openStore(cmd, dir)
+	return s, rest, err
+}
+
 // openStore opens the checkpoints in a directory to read them.
 func openStore(cmd *cobra.Command, dir string) (*boltstore.Store, error) {
 	s, err := boltstore.Open(cmd.Context(), dir, boltstore.Options{ReadOnly: true})
@@ -127,11 +137,7 @@ each, and which epochs cannot be restored because of it. Exit code 1 then.`,
   # In a script
   cepd checkpoint verify /var/lib/cepd --json | jq -r '.problems[]'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			dir, _, err := f.dir(args)
-			if err != nil {
-				return err
-			}
-			s, err := openStore(cmd, dir)
+			s, _, err := f.open(cmd, args)
 			if err != nil {
 				return err
 			}

@@ -61,11 +61,7 @@ in the outbox, and every record of the state. A key or value that is text is pri
   # The keys of an older one
   cepd checkpoint dump -c cepd.yaml --epoch 4711 | jq -r '.records[] | .key // .key_base64'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			dir, _, err := f.dir(args)
-			if err != nil {
-				return err
-			}
-			s, err := openStore(cmd, dir)
+			s, _, err := f.open(cmd, args)
 			if err != nil {
 				return err
 			}
@@ -215,11 +211,7 @@ must not be there yet; - is standard output. import makes checkpoints of it agai
   # An older one, compressed on its way
   cepd checkpoint export -c cepd.yaml --epoch 4711 - | zstd > job.savepoint.zst`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			dir, rest, err := f.dir(args, "FILE")
-			if err != nil {
-				return err
-			}
-			s, err := openStore(cmd, dir)
+			s, rest, err := f.open(cmd, args, "FILE")
 			if err != nil {
 				return err
 			}

@@ -71,11 +71,7 @@ committed (by the newest sound epoch) and published (confirmed by the destinatio
   # All of it for a script
   cepd checkpoint ls -c cepd.yaml --json | jq '.sinks[] | select(.published < .committed)'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			dir, _, err := f.dir(args)
-			if err != nil {
-				return err
-			}
-			s, err := openStore(cmd, dir)
+			s, _, err := f.open(cmd, args)
 			if err != nil {
 				return err
 			}

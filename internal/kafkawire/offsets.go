@@ -96,15 +96,7 @@ const codeGroupNotFound Code = 69
 func (c *Client) Committed(ctx context.Context, group string, of map[string][]int32) (map[TopicPartition]int64, error) {
 	var r request
 	r.string(group)
-	r.list(len(of))
-	for topic, partitions := range of {
-		r.string(topic)
-		r.list(len(partitions))
-		for _, p := range partitions {
-			r.i32(p)
-		}
-		r.noTags()
-	}
+	r.partitions(of)
 	r.boolean(true) // stable
 	r.noTags()
 	var offsets map[TopicPartition]int64

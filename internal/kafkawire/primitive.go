@@ -25,6 +25,19 @@ func (r *request) string(s string) { r.length(len(s)); r.b = append(r.b, s...) }
 func (r *request) boolean(v bool)  { r.i8(map[bool]int8{true: 1}[v]) }
 func (r *request) list(n int)      { r.length(n) }
 
+// partitions appends partitions by their topics.
+func (r *request) partitions(of map[string][]int32) {
+	r.list(len(of))
+	for topic, partitions := range of {
+		r.string(topic)
+		r.list(len(partitions))
+		for _, p := range partitions {
+			r.i32(p)
+		}
+		r.noTags()
+	}
+}
+
 var (
 	errShort = errors.New("the answer ends too early")
 	errLong  = errors.New("the answer holds more than was asked for")

@@ -54,15 +54,7 @@ func (c *Client) addPartitions(ctx context.Context, id string, own identity, par
 	for _, p := range partitions {
 		by[p.Topic] = append(by[p.Topic], p.Partition)
 	}
-	r.list(len(by))
-	for topic, partitions := range by {
-		r.string(topic)
-		r.list(len(partitions))
-		for _, p := range partitions {
-			r.i32(p)
-		}
-		r.noTags()
-	}
+	r.partitions(by)
 	r.noTags()
 	at := coordinator{transactionCoordinator, id}
 	a, err := c.askCoordinator(ctx, at, apiAddPartitions, r.b)

@@ -251,9 +251,6 @@ const (
 
 var onFullWords = []string{"pause", "dead_letter"}
 
-// String returns the word.
-func (o OnFull) String() string { return onFullWords[o] }
-
 // Alerts says whose alerts a sink takes.
 type Alerts uint8
 

@@ -3,7 +3,6 @@ package config
 import (
 	"cmp"
 	"fmt"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -272,13 +271,4 @@ func (r *reader) outputs() {
 		}
 		taken[key] = s.Name
 	}
-}
-
-// URLHost is the part of a URL that may be shown: paths and queries of webhooks are often secrets.
-func URLHost(s string) string {
-	u, err := url.Parse(s)
-	if err != nil {
-		return hidden
-	}
-	return u.Scheme + "://" + u.Host
 }
