@@ -90,6 +90,25 @@ func (s *Set) After(before *Set) (*Set, error) {
 	return set, nil
 }
 
+// Extend gives the fields that a schema has beyond those of the set the slots that they have there, so that the set can be used
+// in place of the same one compiled with that schema. false: a field of the set has another slot there, and nothing has
+// changed.
+func (s *Set) Extend(schema *cep.Schema) bool {
+	own := s.Schema.Len()
+	if own > schema.Len() {
+		return false
+	}
+	for slot := range own {
+		if !slices.Equal(s.Schema.Path(slot), schema.Path(slot)) {
+			return false
+		}
+	}
+	for slot := own; slot < schema.Len(); slot++ {
+		s.Schema.Slot(schema.Path(slot)...)
+	}
+	return true
+}
+
 // compile makes a set whose mistakes, if it has any, are the error.
 func compile(sources []patterns.Source, files tree, read func(string) ([]byte, error), schema *cep.Schema) (*Set, error) {
 	set, diagnostics := compileAll(sources, files, read, schema)

@@ -78,6 +78,36 @@ func TestFilesMakeTheSameSet(t *testing.T) {
 	}
 }
 
+func TestExtend(t *testing.T) {
+	load := func() *Set {
+		set, err := FromFiles([]File{
+			{Name: "rules.yaml", Data: []byte(filesRules), Rules: true},
+			{Name: "known.csv", Data: []byte("name\nalice\n")},
+		}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return set
+	}
+	more := load().Schema
+	more.Slot("of", "another", "set")
+	set := load()
+	if !set.Extend(more) || set.Schema.Len() != more.Len() || set.Schema.Slot("of", "another", "set") != more.Len()-1 {
+		t.Errorf("a schema that goes on: %d fields, want %d", set.Schema.Len(), more.Len())
+	}
+	other := cep.NewSchema()
+	other.Slot("of", "another", "set")
+	for slot := range more.Len() - 1 {
+		other.Slot(more.Path(slot)...)
+	}
+	if set = load(); set.Extend(other) || set.Schema.Len() != more.Len()-1 {
+		t.Error("a schema in which fields have moved was taken")
+	}
+	if set.Extend(cep.NewSchema()) {
+		t.Error("a schema that lacks fields was taken")
+	}
+}
+
 func TestIDIsOfNamesAndContents(t *testing.T) {
 	ids := map[string]string{}
 	for name, text := range map[string]string{"a.yaml": filesRules, "b.yaml": filesRules, "c.yaml": filesRules + "\n# a note\n"} {

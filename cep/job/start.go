@@ -126,8 +126,12 @@ func (j *Job) load(ctx context.Context, e cep.Epoch) (*checkpoint.Manifest, memo
 	return m, mem, nil
 }
 
-// recorded compiles a set of rules from the files that an epoch names.
+// recorded compiles a set of rules from the files that an epoch names; nearly always they are those which the configured rules
+// were compiled from, and that need not be done twice.
 func (j *Job) recorded(ctx context.Context, r checkpoint.RuleSet, schema *cep.Schema) (*rules.Set, error) {
+	if r.ID == j.config.Rules.ID() && j.config.Rules.Extend(schema) {
+		return j.config.Rules, nil
+	}
 	files := make([]rules.File, len(r.Files))
 	for i, f := range r.Files {
 		data, err := j.config.Store.Blob(ctx, f.Hash)
