@@ -120,7 +120,7 @@ func TestOlderState(t *testing.T) {
 			s.hit("job.told:3")
 			file := filepath.Join(s.name, "older")
 			s.checkpoint("", "export", s.state(), file)
-			s.hit("job.told:6") // destinations go on
+			s.hit("job.told:6")                                                                         // destinations go on
 			ahead := map[string]int{"the file": len(s.lines("alerts.jsonl")), "Redis": len(s.bodies())} // each by itself
 			if err := os.RemoveAll(s.state()); err != nil {
 				t.Fatal(err)
