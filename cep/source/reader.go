@@ -27,6 +27,11 @@ type Record struct {
 	Offset int64
 	// Arrived is when the record came in, by the clock of whoever took it; 0 where nobody noted it.
 	Arrived cep.Time
+	// Meta is what a broker keeps with the record, lent as Data is; nil where the record is all there is.
+	Meta *cep.Meta
+	// Nothing says that no event is here, nor will be: only a place that was read, such as the marker of a transaction. Data
+	// and Meta are nil. Who counts positions goes on behind it, so that lag is none where nothing is left.
+	Nothing bool
 }
 
 // Format says how the records of a partition are to be decoded. The zero Format is JSON, one object a record.

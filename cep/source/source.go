@@ -1,6 +1,10 @@
 package source
 
-import "context"
+import (
+	"context"
+
+	"github.com/cepd/cepd/cep"
+)
 
 // Source brings the partitions of one stream to a job that runs.
 type Source interface {
@@ -46,4 +50,46 @@ type Ender interface {
 	// SeekEnd makes the next record the first one that is not there yet, and returns its offset, to which SeekTo can go as
 	// to that of a record.
 	SeekEnd(ctx context.Context) (offset int64, err error)
+}
+
+// Starter is a Reader whose partition need not begin at 0: what stood there may be gone.
+type Starter interface {
+	// SeekStart makes the next record the first one that is there, and returns a number for that place, as SeekEnd does.
+	SeekStart(ctx context.Context) (offset int64, err error)
+}
+
+// Dater is a Reader that finds a place by time, for a first start that reads from then on.
+type Dater interface {
+	// SeekTime makes the next record the first one whose own time is t or later, the one that is not there yet where none is,
+	// and returns a number for that place, as SeekEnd does.
+	SeekTime(ctx context.Context, t cep.Time) (offset int64, err error)
+}
+
+// Resumer is a Reader that knows where others who read for the same purpose left off: a consumer group. It is asked on a first
+// start, before earliest, latest or a time counts, and never again: positions are those of the job.
+type Resumer interface {
+	// Resume makes the next record the one behind what they have read, and returns its offset; ok is false, and the reader
+	// where it was, where they have left none.
+	Resume(ctx context.Context) (offset int64, ok bool, err error)
+}
+
+// Identified is a Reader of a partition that may become another one under the same name: a topic that was deleted and made
+// again. Who keeps positions keeps the identity with them, and does not go on from a position under another one.
+type Identified interface {
+	Identity() string
+}
+
+// Lagger is a Reader that knows how much there is to be read.
+type Lagger interface {
+	// End is the offset behind the last record that may be read now; not known before the source has heard of it. It may be
+	// called from any goroutine.
+	End() (offset int64, known bool)
+}
+
+// Committer is a Source that tells others how far the job is.
+type Committer interface {
+	// Committed says, for partitions by name, which offset is the next to read, once an epoch that says so is durable. It may
+	// be skipped for an epoch, and an error changes nothing for the job: nobody reads on from what is told here. One call is
+	// under way at a time, beside Watch, and none begins once Watch has returned.
+	Committed(ctx context.Context, at map[string]int64) error
 }
