@@ -2,7 +2,7 @@ package rulesapi
 
 import (
 	"context"
-	"fmt"
+	"slices"
 )
 
 // Role is what somebody may do. Each role may do what those before it may.
@@ -10,8 +10,10 @@ type Role uint8
 
 // The roles.
 const (
+	// NoRole may do nothing.
+	NoRole Role = iota
 	// Viewer reads: rules and their state, alerts, streams, sinks.
-	Viewer Role = iota + 1
+	Viewer
 	// Editor changes rules and silences.
 	Editor
 	// Admin makes checkpoints and takes the state out of the process.
@@ -19,25 +21,24 @@ const (
 )
 
 // roleNames are the roles as they are written.
-var roleNames = [...]string{Viewer: "viewer", Editor: "editor", Admin: "admin"}
+var roleNames = [...]string{NoRole: "nobody", Viewer: "viewer", Editor: "editor", Admin: "admin"}
 
 // String returns the role as it is written.
 func (r Role) String() string {
-	if r < Viewer || r > Admin {
+	if int(r) >= len(roleNames) {
 		return "nobody"
 	}
 	return roleNames[r]
 }
 
-// ParseRole reads a role.
-func ParseRole(s string) (Role, error) {
-	for r := Viewer; r <= Admin; r++ {
-		if roleNames[r] == s {
-			return r, nil
-		}
-	}
-	return 0, fmt.Errorf("there is no role %q: write viewer, editor or admin", s)
+// ParseRole reads a role; ok is false where there is none of the name.
+func ParseRole(s string) (_ Role, ok bool) {
+	i := slices.Index(roleNames[:], s)
+	return Role(max(i, 0)), i > 0
 }
+
+// RoleNames are the roles as they are written, the one that may least first.
+func RoleNames() []string { return slices.Clone(roleNames[Viewer:]) }
 
 // Caller is who asks.
 type Caller struct {
