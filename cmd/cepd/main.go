@@ -24,11 +24,9 @@ func main() { os.Exit(run(os.Args[1:])) }
 
 // run runs one command line and returns its exit code.
 func run(args []string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	// The first signal asks for an end in good order. From then on signals do what they always do, so that a second one
-	// ends the process at once.
-	context.AfterFunc(ctx, stop)
+	go obeySignals(stop)
 
 	root := newRoot()
 	root.SetArgs(args)
@@ -49,6 +47,19 @@ func run(args []string) int {
 		stderr.printf("See: %s --help\n", cmd.CommandPath())
 	}
 	return coded.code
+}
+
+// obeySignals lets the first signal ask for an end in good order, and the second one end the process at once. It goes on as
+// long as the process: a signal that comes while the first is being obeyed must not be lost.
+func obeySignals(stop func()) {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	<-signals
+	stop()
+	if s, ok := (<-signals).(syscall.Signal); ok {
+		os.Exit(128 + int(s))
+	}
+	os.Exit(exitInterrupted)
 }
 
 // codedError is an error with the exit code that it means. err is nil where all has been said already.
