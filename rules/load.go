@@ -36,6 +36,12 @@ func load(t tree, paths []string) (*Set, patterns.Diagnostics, error) {
 	return set, diagnostics, nil
 }
 
+// Find returns the names of the rule files that [Load] would read for the paths, in order.
+func Find(paths []string) ([]string, error) {
+	t := tree{}
+	return t.find(paths)
+}
+
 // Replace returns the set in which a file takes the place of one of its rule files. The name is relative to that file.
 // Fields keep their slots, so that an engine can go on with the new set. Mistakes in the rules are the error.
 func (s *Set) Replace(ruleFile, name string) (*Set, error) {

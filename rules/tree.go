@@ -28,6 +28,8 @@ const (
 type tree struct {
 	fsys fs.FS // nil: the disk
 	dirs []string
+	// over are files that stand otherwise than in the tree, by cleaned name; nil data: the file is not there.
+	over map[string][]byte
 }
 
 // find returns the rule files among the paths: each file that is named, and those below each directory. A file that is
@@ -36,11 +38,11 @@ func (t *tree) find(paths []string) ([]string, error) {
 	var names []string
 	for _, p := range paths {
 		p = path.Clean(filepath.ToSlash(p))
-		info, err := t.stat(p)
+		isDir, err := t.isDir(p)
 		if err != nil {
 			return nil, err
 		}
-		if !info.IsDir() {
+		if !isDir {
 			names = append(names, p)
 			t.dirs = append(t.dirs, path.Dir(p))
 			continue
@@ -50,7 +52,7 @@ func (t *tree) find(paths []string) ([]string, error) {
 		if names, err = t.walk(names, p, 0); err != nil {
 			return nil, err
 		}
-		if len(names) == n {
+		if names = t.lay(names, n, p); len(names) == n {
 			return nil, &EmptyError{Dir: p}
 		}
 	}
@@ -122,6 +124,9 @@ func (t *tree) readDir(name string) ([]fs.DirEntry, error) {
 
 // readRules reads a rule file.
 func (t *tree) readRules(name string) ([]byte, error) {
+	if data, ok := t.over[name]; ok {
+		return data, nil
+	}
 	f, err := t.open(name)
 	if err != nil {
 		return nil, err
@@ -155,6 +160,12 @@ func (t *tree) readNamed(name string) ([]byte, error) {
 	dir, rest, ok := t.within(name)
 	if !ok {
 		return nil, fmt.Errorf("%s lies outside the rule directories (%s): move it there", name, strings.Join(t.dirs, ", "))
+	}
+	if data, ok := t.over[name]; ok {
+		if data == nil {
+			return nil, fmt.Errorf("%s: %w", name, fs.ErrNotExist)
+		}
+		return data, nil
 	}
 	f, closeAll, err := t.openIn(dir, rest)
 	if err != nil {

@@ -132,6 +132,11 @@ type Config struct {
 	AcceptGap, AcceptRepeat bool
 	// Logger is told of what happens to the job as a whole; nil: nobody is.
 	Logger *slog.Logger
+	// Committed is told of the alerts of each epoch once it is durable, epoch after epoch, in one goroutine, those that no sink
+	// takes among them. It must not block. Nil: nobody wants to know.
+	Committed func(epoch cep.Epoch, alerts []*cep.Alert)
+	// Observe is told how long things take.
+	Observe Observe
 	// Failpoint is called at each of the [Failpoints], in the goroutine that does the step; nil in production.
 	Failpoint func(point string)
 }
