@@ -125,6 +125,9 @@ func (a *assembly) openStreams(o runFlags, stdin io.Reader) error {
 				})
 			}
 		}
+		if err == nil && from == nil {
+			err = errors.New("topics cannot be read yet")
+		}
 		if err != nil {
 			return fmt.Errorf("stream %s: %w", s.Name, err)
 		}

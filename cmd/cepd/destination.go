@@ -26,6 +26,8 @@ func newSink(job string, s *config.Sink, stdout io.Writer, log *slog.Logger, fai
 		})
 	case s.Redis != nil:
 		return newRedis(job, s, origin, log)
+	case s.Kafka != nil:
+		return newKafka(job, s, origin, log)
 	}
 	w := s.Webhook
 	c := webhooksink.Config{

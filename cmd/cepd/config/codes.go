@@ -33,6 +33,8 @@ const (
 	codeUnread      = "CEP0927"
 	codeNoAlerts    = "CEP0928"
 	codeRefused     = "CEP0929"
+	codeOpen        = "CEP0930"
+	codePlainText   = "CEP0931"
 )
 
 // Codes returns all codes of configurations, in order.
@@ -54,7 +56,7 @@ func Codes() []patterns.Code {
 		{Code: codeName, Title: "A name has a wrong shape."},
 		{Code: codeBounds, Title: "A number, duration or size is out of its bounds.", Explanation: "The message says why there are any."},
 		{Code: codeTime, Title: "Not a place where events keep their time.", Explanation: "`FIELD[,LAYOUT[,ZONE]]`: [inputs.md](inputs.md). Or the word `arrival`."},
-		{Code: codeAddress, Title: "An address or URL cannot be used.", Explanation: "Until there is a way to say who may, cepd listens on loopback addresses alone."},
+		{Code: codeAddress, Title: "An address or URL cannot be used."},
 		{Code: codeFile, Title: "A file that the configuration names cannot be read."},
 		{Code: codeKind, Title: "A source or sink has no kind, or more than one."},
 		{Code: codeSecret, Title: "A secret stands in the configuration.", Explanation: "Configurations are copied, committed and printed. Secrets stand in a file of their own or in the environment."},
@@ -67,5 +69,7 @@ func Codes() []patterns.Code {
 		{Code: codeUnread, Title: "No rule reads the stream.", Explanation: "Its source is not opened.", Warning: true},
 		{Code: codeNoAlerts, Title: "The alerts of a rule go nowhere.", Explanation: "The rule names no sink in `to`, and no sink takes the alerts of such rules.", Warning: true},
 		{Code: codeRefused, Title: "A source or sink cannot be made with these settings.", Explanation: "The message is that of the source or sink."},
+		{Code: codeOpen, Title: "The listener can be reached from elsewhere, and asks nobody who they are.", Explanation: "[security.md](security.md) says how tokens are made."},
+		{Code: codePlainText, Title: "A password or token goes over the network in plain text.", Warning: true},
 	}
 }

@@ -24,6 +24,7 @@ type Config struct {
 	// Shards is the number of goroutines that run rules; 0: one for each processor.
 	Shards int
 	HTTP   HTTP
+	Reload Reload
 	Limits Limits
 	Log    Log
 
@@ -37,12 +38,14 @@ type Stream struct {
 	File  *FileSource
 	HTTP  *HTTPSource
 	Stdin *StdinSource
-	// Time are the fields that hold the time of events, and TimeSpec what they mean. Arrival says that there are none: the
-	// time of an event is when it came in.
-	Time     []string
-	TimeSpec codec.TimeSpec
-	Arrival  bool
-	Lateness cep.Duration
+	Kafka *KafkaSource
+	// Time are the fields that hold the time of events, and TimeSpec what they mean. There are none with Arrival: the time of
+	// an event is when it came in; with RecordTime: it is that of the record of Kafka; and with AppendTime: it is that too,
+	// and must have been set by the broker.
+	Time                            []string
+	TimeSpec                        codec.TimeSpec
+	Arrival, RecordTime, AppendTime bool
+	Lateness                        cep.Duration
 	// Idle is how long a partition may be silent before its stream stops waiting for it; 0: for ever.
 	Idle cep.Duration
 	// Tiebreak is the path of the field that orders events of one time; "": their positions do.
@@ -54,8 +57,9 @@ type Stream struct {
 	Buffer   Buffer
 	// Late is the sink of late events; "": they are counted only.
 	Late string
-	// Start is where to begin in what is there before the first start.
-	Start Start
+	// Start is where to begin in what is there before the first start; with AtTime at the first record from StartTime on.
+	Start     Start
+	StartTime cep.Time
 }
 
 // FileSource reads files.
@@ -96,6 +100,7 @@ type Sink struct {
 	File    *FileSink
 	Redis   *RedisSink
 	Webhook *Webhook
+	Kafka   *KafkaSink
 	Format  sinks.Format
 	// Source is the `source` of CloudEvents.
 	Source string
@@ -180,14 +185,6 @@ type Checkpoint struct {
 	Keep     int
 }
 
-// HTTP is the listener.
-type HTTP struct {
-	// Listen is HOST:PORT; "off": none.
-	Listen string
-	// Body is the largest request.
-	Body int64
-}
-
 // Limits bound single events.
 type Limits struct{ EventSize int64 }
 
@@ -269,6 +266,7 @@ type Start uint8
 const (
 	Earliest Start = iota
 	Latest
+	AtTime
 )
 
 var startWords = []string{"earliest", "latest"}
@@ -280,6 +278,8 @@ func (s *Stream) Kind() string {
 		return "file"
 	case s.HTTP != nil:
 		return "http"
+	case s.Kafka != nil:
+		return "kafka"
 	}
 	return "stdin"
 }
@@ -291,6 +291,8 @@ func (s *Sink) Kind() string {
 		return "file"
 	case s.Redis != nil:
 		return "redis"
+	case s.Kafka != nil:
+		return "kafka"
 	}
 	return "webhook"
 }

@@ -17,7 +17,8 @@ func defaults(dir string) *Config {
 		Job:        "cepd",
 		Rules:      []string{filepath.Join(dir, "rules")},
 		Checkpoint: Checkpoint{Path: filepath.Join(dir, "state"), Interval: time.Second, Keep: 3},
-		HTTP:       HTTP{Listen: "127.0.0.1:8080", Body: 16 << 20},
+		HTTP:       HTTP{Listen: "127.0.0.1:8080", Body: 16 << 20, Rate: 50, Admin: "off"},
+		Reload:     Reload{Watch: true, Debounce: 500 * time.Millisecond, Rehash: 30 * time.Second},
 		Limits:     Limits{EventSize: source.MaxRecord},
 		Log:        Log{Level: Info, Format: LogText},
 	}
@@ -46,4 +47,10 @@ func defaultRedis() *RedisSink {
 
 func defaultWebhook() *Webhook {
 	return &Webhook{Batch: 1, Timeout: 10 * time.Second, Retry: 24 * time.Hour}
+}
+
+func defaultKafkaSource() *KafkaSource { return &KafkaSource{} }
+
+func defaultKafkaSink() *KafkaSink {
+	return &KafkaSink{Progress: "cepd-progress", TransactionTimeout: time.Minute}
 }

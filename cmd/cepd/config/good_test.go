@@ -92,7 +92,7 @@ func absolutePaths(t *testing.T, c *Config) {
 			}
 		}
 	}
-	fix(&c.Checkpoint.Path)
+	fix(&c.Checkpoint.Path, &c.HTTP.Tokens, &c.HTTP.Audit, &c.HTTP.TLS.Certificate, &c.HTTP.TLS.Key, &c.HTTP.TLS.ClientCA)
 	for i := range c.Rules {
 		fix(&c.Rules[i])
 	}
@@ -101,6 +101,9 @@ func absolutePaths(t *testing.T, c *Config) {
 			for i := range s.File.Paths {
 				fix(&s.File.Paths[i])
 			}
+		}
+		if s.Kafka != nil {
+			fix(&s.Kafka.TLS.CA, &s.Kafka.TLS.Certificate, &s.Kafka.TLS.Key)
 		}
 	}
 	for _, s := range c.Sinks {

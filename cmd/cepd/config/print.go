@@ -97,7 +97,10 @@ func (p *printer) section(indent int, path string, settings section) {
 			}
 		case section:
 			p.line(indent, s.name+":", "")
-			p.section(indent+1, at, v)
+			begun := len(p.lines)
+			if p.section(indent+1, at, v); len(p.lines) == begun {
+				p.lines = p.lines[:begun-1] // a key without a value would be a mistake
+			}
 		case *choice:
 			if s.name != "" {
 				p.line(indent, s.name+":", "")

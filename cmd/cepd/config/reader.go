@@ -53,6 +53,14 @@ func (r *reader) report(p place, code, hint, format string, args ...any) {
 	})
 }
 
+// warn reports what does not keep a job from running.
+func (r *reader) warn(p place, code, hint, format string, args ...any) {
+	n := len(r.list)
+	if r.report(p, code, hint, format, args...); len(r.list) > n {
+		r.list[n].Warning = true
+	}
+}
+
 // at is the place of a node.
 func (r *reader) at(n *yamlnode.Node) place {
 	pos := patterns.Pos{File: r.file.Name, Line: n.Line, Column: n.Column}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -292,6 +293,29 @@ func paths(l *[]string) *list {
 			return nil
 		},
 		get: func() []string { return *l },
+	}
+}
+
+// networks is a list of networks.
+func networks(l *[]netip.Prefix) *list {
+	return &list{
+		what:  "list of networks",
+		reset: func() { *l = nil },
+		add: func(in input) *mistake {
+			p, err := netip.ParsePrefix(in.text)
+			if err != nil {
+				return mistakef(codeAddress, "write ADDRESS/BITS, as 10.1.0.0/16", "%q is no network", in.text)
+			}
+			*l = append(*l, p)
+			return nil
+		},
+		get: func() []string {
+			var all []string
+			for _, p := range *l {
+				all = append(all, p.String())
+			}
+			return all
+		},
 	}
 }
 

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"net/netip"
 	"strings"
 	"time"
 
@@ -72,12 +71,8 @@ func (c *Config) settings() section {
 		{name: "shards", about: "The number of goroutines that run rules; 0: one for each processor. It changes nothing in what comes out.", value: number(&c.Shards, bounds[int]{
 			0, 256, "keys are spread over 256 slots, and a shard owns whole slots",
 		})},
-		{name: "http", about: "The listener for pushed events, health and status.", value: section{
-			{name: "listen", about: "HOST:PORT on a loopback address, or `off`. Port 0 takes a free one, which the log names.", value: text(&c.HTTP.Listen, "address, or `off`", isListen)},
-			{name: "body", about: "The largest body of a request.", value: size(&c.HTTP.Body, bounds[int64]{
-				kibi, gibi, "a body is read whole before its events are answered for",
-			})},
-		}},
+		{name: "http", about: "The listener for pushed events, the API, health and metrics.", value: c.HTTP.settings()},
+		{name: "reload", about: "How changes of the rules are noticed.", value: c.Reload.settings()},
 		{name: "limits", about: "Bounds of single events.", value: section{
 			{name: "event_size", about: "The largest event; a larger one is refused and counted.", value: size(&c.Limits.EventSize, bounds[int64]{
 				kibi, source.MaxRecord, "so much of a line is read at most, whatever its end",
@@ -108,8 +103,13 @@ func (s *Stream) settings() section {
 				func() section { s.Stdin = defaultStdin(); return s.Stdin.settings() },
 				func() section { return made(s.Stdin, s.Stdin.settings) },
 			},
+			{
+				"kafka", "Topics of Kafka.",
+				func() section { s.Kafka = defaultKafkaSource(); return s.Kafka.settings() },
+				func() section { return made(s.Kafka, s.Kafka.settings) },
+			},
 		}}},
-		{name: "time", about: "The fields that hold the time of an event, `FIELD[,LAYOUT[,ZONE]]`: the first that an event has counts. `arrival`: an event's time is when it came in.", value: s.timeSetting()},
+		{name: "time", about: "The fields that hold the time of an event, `FIELD[,LAYOUT[,ZONE]]`: the first that an event has counts. `arrival`: an event's time is when it came in; of Kafka also `record`: the record's time, and `append`: the same where brokers set it.", value: s.timeSetting()},
 		{name: "lateness", about: "How far behind the highest time of its partition an event may come.", value: duration(&s.Lateness, bounds[cep.Duration]{
 			0, 7 * day, "all events of this time wait in memory",
 		})},
@@ -134,7 +134,7 @@ func (s *Stream) settings() section {
 			})},
 		}},
 		{name: "late", about: "The sink of events that came too late; without one they are only counted.", value: text(&s.Late, "name of a sink", nil)},
-		{name: "start", about: "Where to begin in what is there at the first start; later starts go on where the last epoch ended.", value: word(&s.Start, startWords...)},
+		{name: "start", about: "Where to begin in what is there at the first start; later starts go on where the last epoch ended.", value: s.startSetting()},
 	}
 }
 
@@ -148,8 +148,8 @@ func made[T any](p *T, settings func() section) section {
 
 func (s *Stream) timeSetting() *list {
 	return &list{
-		what:  "list of fields, or `arrival`",
-		reset: func() { s.Time, s.Arrival = nil, false },
+		what:  "list of fields, or `arrival`, `record`, `append`",
+		reset: func() { s.Time, s.Arrival, s.RecordTime, s.AppendTime = nil, false, false, false },
 		add: func(in input) *mistake {
 			if s.Arrival || in.text == "arrival" && len(s.Time) > 0 {
 				return mistakef(codeTime, "", "the word arrival stands alone: no field counts beside it")
@@ -165,10 +165,45 @@ func (s *Stream) timeSetting() *list {
 			return nil
 		},
 		get: func() []string {
-			if s.Arrival {
+			switch {
+			case s.Arrival:
 				return []string{"arrival"}
+			case s.AppendTime:
+				return []string{"append"}
+			case s.RecordTime:
+				return []string{"record"}
 			}
 			return s.Time
+		},
+	}
+}
+
+// startSetting is where to begin: a word, or a time.
+func (s *Stream) startSetting() *scalar {
+	start := word(&s.Start, startWords...)
+	return &scalar{
+		what: start.what + ", or a time as `2026-11-29T08:00:00Z`",
+		set: func(in input) *mistake {
+			t, err := time.Parse(time.RFC3339Nano, in.text)
+			if err != nil {
+				m := start.set(in)
+				if m != nil {
+					m.message += " or a time as 2026-11-29T08:00:00Z"
+				}
+				return m
+			}
+			at, ok := cep.TimeOf(t)
+			if !ok {
+				return mistakef(codeBounds, "", "%s is out of bounds: times are in the years 1678 to 2261", in.text)
+			}
+			s.Start, s.StartTime = AtTime, at
+			return nil
+		},
+		get: func() string {
+			if s.Start == AtTime {
+				return s.StartTime.String()
+			}
+			return start.get()
 		},
 	}
 }
@@ -218,6 +253,11 @@ func (s *Sink) settings() section {
 				"webhook", "A URL that is posted to.",
 				func() section { s.Webhook = defaultWebhook(); return s.Webhook.settings() },
 				func() section { return made(s.Webhook, s.Webhook.settings) },
+			},
+			{
+				"kafka", "A topic of Kafka.",
+				func() section { s.Kafka = defaultKafkaSink(); return s.Kafka.settings() },
+				func() section { return made(s.Kafka, s.Kafka.settings) },
 			},
 		}}},
 		{name: "format", about: "`raw`: the alert as it is; `cloudevents`: in an envelope of CloudEvents 1.0.", value: word(&s.Format, sinks.Raw.String(), sinks.CloudEvents.String())},
@@ -319,25 +359,7 @@ func (w *Webhook) settings() section {
 			1, sinks.BatchMax, "so many are read from the outbox at a time",
 		})},
 		{name: "private", about: "Admit addresses of the own machine and networks, which are refused otherwise.", value: yes(&w.Private)},
-		{name: "allow", about: "Networks that are admitted whatever they are, as `169.254.1.0/24`.", value: &list{
-			what:  "list of networks",
-			reset: func() { w.Allow = nil },
-			add: func(in input) *mistake {
-				p, err := netip.ParsePrefix(in.text)
-				if err != nil {
-					return mistakef(codeAddress, "write ADDRESS/BITS, as 10.1.0.0/16", "%q is no network", in.text)
-				}
-				w.Allow = append(w.Allow, p)
-				return nil
-			},
-			get: func() []string {
-				var all []string
-				for _, p := range w.Allow {
-					all = append(all, p.String())
-				}
-				return all
-			},
-		}},
+		{name: "allow", about: "Networks that are admitted whatever they are, as `169.254.1.0/24`.", value: networks(&w.Allow)},
 		{name: "ca_file", about: "The authorities that are trusted; without a file those of the machine.", value: path(&w.CA, "path of a PEM file")},
 	}
 }

@@ -26,6 +26,8 @@ func (r *reader) settle() {
 	}
 	r.inputs()
 	r.outputs()
+	r.circles()
+	r.listener()
 }
 
 // required reports keys that are missing, and things without a kind.
@@ -97,22 +99,54 @@ func (r *reader) said(path string) bool {
 
 func (r *reader) stream(s *Stream) {
 	path := join("streams", s.Name)
+	if s.Kafka != nil {
+		r.kafkaSource(join(path, "source.kafka"), s.Kafka)
+		r.timeWords(path, s)
+	}
+	if s.Start == AtTime && s.Kafka == nil {
+		r.report(r.placeOf(join(path, "start")), codeContradicts, "write earliest or latest", "only Kafka can say where a time begins")
+	}
 	if !r.wrong[join(path, "time")] && !s.Arrival {
-		spec, err := codec.ParseTime(s.Time...)
+		fields := s.Time
+		if s.RecordTime {
+			fields = []string{recordTime}
+		}
+		spec, err := codec.ParseTime(fields...)
 		if err != nil {
 			r.report(r.placeOf(join(path, "time")), codeTime, "", "%v", err)
 		}
 		s.TimeSpec = spec
 	}
-	if s.Arrival {
-		if s.File != nil {
-			r.report(r.placeOf(join(path, "time")), codeContradicts, "name the field that holds the time", "nobody noted when the lines of a file came in, so they have no arrival")
-		}
+	if s.Arrival && s.File != nil {
+		r.report(r.placeOf(join(path, "time")), codeContradicts, "name the field that holds the time", "nobody noted when the lines of a file came in, so they have no arrival")
+	}
+	if s.Arrival && s.Kafka != nil {
+		r.report(r.placeOf(join(path, "time")), codeContradicts, "write append, or name the field that holds the time", "what is read again would arrive at another time")
+	}
+	if s.Arrival || s.AppendTime {
 		if !r.said(join(path, "lateness")) {
 			s.Lateness = 0 // what came in later has a later time
 		}
 	}
 	r.reference(join(path, "late"), s.Late)
+}
+
+// recordTime is where events of Kafka have the time of their record.
+const recordTime = "_kafka.timestamp,unix_ms"
+
+// timeWords finds the words for the time of a record. They are no words where there are no records of Kafka: a field of a
+// file may have such a name.
+func (r *reader) timeWords(path string, s *Stream) {
+	for _, name := range s.Time {
+		if name != "record" && name != "append" {
+			continue
+		}
+		if len(s.Time) > 1 {
+			r.report(r.placeOf(join(path, "time")), codeTime, "write \""+recordTime+"\" for the record's time as one of several", "the word %s stands alone: no field counts beside it", name)
+			return
+		}
+		s.Time, s.RecordTime, s.AppendTime = nil, true, name == "append"
+	}
 }
 
 // reference reports a sink that is not there.
@@ -145,7 +179,10 @@ func (r *reader) sink(s *Sink) {
 			words[i] = g.String()
 		}
 		why := "its position is kept beside the messages, so that nothing has to come twice or be lost"
-		if can[0] != sinks.ExactlyOnce {
+		switch {
+		case s.Kafka != nil:
+			why = "a request whose answer is lost is sent again"
+		case can[0] != sinks.ExactlyOnce:
 			why = "it cannot tell how far it is, so what was under way in a crash is sent again or lost"
 		}
 		r.report(r.placeOf(join(path, "guarantee")), codeContradicts, "write "+orList(words), "%s cannot be had %s: %s", destination(s), s.Guarantee, why)
@@ -166,6 +203,9 @@ func (r *reader) sink(s *Sink) {
 	if s.Redis != nil {
 		r.redis(join(path, "redis"), s.Redis)
 	}
+	if s.Kafka != nil {
+		r.kafkaSink(join(path, "kafka"), s)
+	}
 	if w := s.Webhook; w != nil && w.Retry > 0 && r.config.DeadLetters == "" && !r.said(join(path, "webhook.retry")) {
 		w.Retry = 0 // there is nowhere else for it to go
 	}
@@ -176,6 +216,8 @@ func guarantees(s *Sink) []sinks.Guarantee {
 	switch {
 	case s.Redis != nil:
 		return []sinks.Guarantee{sinks.ExactlyOnce, sinks.AtLeastOnce, sinks.AtMostOnce}
+	case s.Kafka != nil:
+		return []sinks.Guarantee{sinks.ExactlyOnce, sinks.AtLeastOnce}
 	case s.File != nil && s.File.Path != "-":
 		return []sinks.Guarantee{sinks.ExactlyOnce}
 	}
@@ -187,6 +229,8 @@ func destination(s *Sink) string {
 	switch {
 	case s.Webhook != nil:
 		return "a webhook"
+	case s.Kafka != nil:
+		return "a topic"
 	case s.File != nil && s.File.Path == "-":
 		return "standard output"
 	}
@@ -222,11 +266,17 @@ func (r *reader) redis(path string, s *RedisSink) {
 	if len(s.Addresses) > 1 && !s.Cluster && s.Sentinel == "" {
 		r.report(at("address"), codeContradicts, "write cluster: true, or sentinel: NAME of the master that they watch", "one server has one address")
 	}
-	if t := s.TLS; !t.Enabled && (t.CA != "" || t.Certificate != "" || t.Key != "" || t.ServerName != "") {
-		r.report(at("tls.enabled", "tls"), codeContradicts, "write enabled: true", "the connection has no TLS that this could be about")
+	r.tls(path, &s.TLS)
+}
+
+// tls checks what does not fit together in how a connection is protected.
+func (r *reader) tls(path string, t *TLS) {
+	path = join(path, "tls")
+	if !t.Enabled && (t.CA != "" || t.Certificate != "" || t.Key != "" || t.ServerName != "") {
+		r.report(r.placeOf(join(path, "enabled"), path), codeContradicts, "write enabled: true", "the connection has no TLS that this could be about")
 	}
-	if (s.TLS.Certificate == "") != (s.TLS.Key == "") {
-		r.report(at("tls.cert_file", "tls.key_file"), codeContradicts, "", "a certificate and its key stand together")
+	if (t.Certificate == "") != (t.Key == "") {
+		r.report(r.placeOf(join(path, "cert_file"), join(path, "key_file")), codeContradicts, "", "a certificate and its key stand together")
 	}
 }
 

@@ -42,22 +42,6 @@ func isField(s string) *mistake {
 	return nil
 }
 
-// isListen admits loopback addresses: nothing asks yet who somebody is.
-func isListen(s string) *mistake {
-	if s == "off" {
-		return nil
-	}
-	host, err := hostPort(s)
-	if err != nil {
-		return mistakef(codeAddress, "write HOST:PORT, as 127.0.0.1:8080, or off", "%q is no address: %v", s, err)
-	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return mistakef(codeAddress, "write 127.0.0.1:PORT or [::1]:PORT, and put a proxy that knows its clients before it",
-			"%s may be reached from elsewhere, and cepd does not ask who somebody is", s)
-	}
-	return nil
-}
-
 // isAddress checks the address of a server.
 func isAddress(s string) *mistake {
 	if strings.HasPrefix(s, "/") {
