@@ -1,7 +1,9 @@
 package patterns
 
 import (
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/cepd/cepd/cep"
 	"github.com/cepd/cepd/patterns/expression"
@@ -28,6 +30,7 @@ type Index struct {
 type hit struct {
 	lookup uint64 // the lookup that found it
 	may    uint64 // the names whose conditions may hold
+	sure   uint64 // those of them whose conditions do hold
 }
 
 // streamIndex is the index over the rules that read one stream.
@@ -49,6 +52,7 @@ type posting struct {
 	rule, slot int32 // slot is noBound where any event will do
 	min, max   float64
 	names      uint64 // the element's name, or all of them
+	sure       uint64 // the same, where that is all that its condition asks
 }
 
 const noBound = -1
@@ -76,11 +80,34 @@ func NewIndex(rules []*Rule) *Index {
 		}
 		if over := r.Alert.Resolve; over != nil && over.Where != nil {
 			for _, stream := range over.From {
-				x.stream(stream).enter(i, 0, weight, over.Where)
+				x.stream(stream).enter(i, 0, weight, nil, over.Where)
 			}
 		}
 	}
+	for _, s := range x.streams {
+		for _, f := range s.fields {
+			f.strings = packed(f.strings)
+		}
+	}
 	return x
+}
+
+// packed returns the same map with its keys next to each other in memory, and its postings too: an event of each type
+// leads to others, and what is spread over the whole heap is in no cache.
+func packed(m map[string][]posting) map[string][]posting {
+	order := slices.Collect(maps.Keys(m))
+	text, n := strings.Join(order, ""), 0
+	for _, list := range m {
+		n += len(list)
+	}
+	all, out := make([]posting, 0, n), make(map[string][]posting, len(m))
+	for _, k := range order {
+		from := len(all)
+		all = append(all, m[k]...)
+		out[text[:len(k)]] = all[from:len(all):len(all)]
+		text = text[len(k):]
+	}
+	return out
 }
 
 func (x *Index) stream(name string) *streamIndex {
@@ -130,7 +157,7 @@ func constantsBySlot(rules []*Rule) map[int]int {
 // add enters rule i for the events of a stream.
 func (s *streamIndex) add(i int, r *Rule, stream string, weight map[int]int) {
 	if everyEventCounts(r) {
-		s.enter(i, everyName, weight, r.Where)
+		s.enter(i, everyName, weight, r.Where, nil)
 		return
 	}
 	for _, t := range takers(r) {
@@ -143,16 +170,22 @@ func (s *streamIndex) add(i int, r *Rule, stream string, weight map[int]int) {
 // everyName is the mask of all names of a rule.
 const everyName = ^uint64(0)
 
-// enter enters rule i for the events for which all the conditions may hold, those of some names.
-func (s *streamIndex) enter(i int, names uint64, weight map[int]int, conditions ...*expression.Expr) {
+// enter enters rule i for the events for which both conditions may hold, that of the rule and that of some names. Either
+// may be nil.
+func (s *streamIndex) enter(i int, names uint64, weight map[int]int, rule, own *expression.Expr) {
 	p := posting{rule: int32(i), slot: noBound, names: names}
-	eq, ok := choose(weight, conditions...)
+	eq, ok := choose(weight, rule, own)
 	if !ok {
 		s.always = append(s.always, p)
 		return
 	}
-	if b, bounded := narrowest(eq.Slot, conditions...); bounded {
+	b, bounded := narrowest(eq.Slot, rule, own)
+	if bounded {
 		p.slot, p.min, p.max = int32(b.Slot), b.Min, b.Max
+	}
+	if own != nil && own.Whole && own.Equalities[0].Slot == eq.Slot && (rule == nil || len(rule.Equalities) == 0) &&
+		(len(own.Bounds) == 0 || bounded && b == own.Bounds[0]) {
+		p.sure = names
 	}
 	f := s.field(eq.Slot)
 	for _, v := range eq.Values {
@@ -269,12 +302,13 @@ func (x *Index) gather(list []posting, ev *cep.Event) {
 			x.found = append(x.found, int(p.rule))
 		}
 		h.may |= p.names
+		h.sure |= p.sure
 	}
 }
 
-// May returns the names of a rule that the last lookup has found whose conditions may hold: those of all others are false
-// for the event. See [Router.Narrow].
-func (x *Index) May(rule int) uint64 { return x.hits[rule].may }
+// May returns the names of a rule that the last lookup has found whose conditions may hold, and those of them whose
+// conditions do: those of all others are false for the event. See [Router.Narrow].
+func (x *Index) May(rule int) (may, sure uint64) { return x.hits[rule].may, x.hits[rule].sure }
 
 // lookup returns what the field's value leads to.
 func (f *fieldIndex) lookup(ev *cep.Event) []posting {

@@ -78,15 +78,25 @@ type RouterCounters struct {
 // Router decides which keys of a rule an event belongs to, and which elements may take it there (S1.2 to S1.4). It belongs
 // to one goroutine.
 type Router struct {
-	rule     *Rule
-	recipes  map[string]recipes // by stream
-	every    bool               // every visible event counts, also one that no element can take
-	counters RouterCounters
-	scope    cep.Scope
-	// last is the partition of the last event, and current what its stream is routed by: most events are like the last.
-	last    *cep.Partition
-	current recipes
+	// What most events ask for stands first, next to each other.
 
+	// last is the partition of the last event, and current what its stream is routed by: most events are like the last.
+	last     *cep.Partition
+	current  recipes
+	where    *expression.Expr // the rule's
+	excepted bool
+	every    bool // every visible event counts, also one that no element can take
+	*scratch
+	counters RouterCounters
+
+	rule    *Rule
+	recipes map[string]recipes // by stream
+}
+
+// scratch is what a router works with while it routes an event. Routers of one goroutine share it, so that it is in the
+// cache when the next event belongs to another rule.
+type scratch struct {
+	scope      cep.Scope
 	deliveries []Delivery
 	buf        []byte // the keys of deliveries
 	parts      []cep.Value
@@ -103,8 +113,10 @@ type recipes struct {
 
 // recipe is a way to make keys that some takers have in common.
 type recipe struct {
-	by   []*expression.Expr
-	mask uint64
+	by []*expression.Expr
+	// field is the slot of the only part of the key, where that is a field of the event; else -1.
+	field int
+	mask  uint64
 	// told are the names that must be told of the event whether their condition holds or not: those of steps that look at
 	// what the condition was for the event before.
 	told uint64
@@ -129,14 +141,31 @@ func conditionOf(t *taker) condition {
 }
 
 // NewRouter returns a router for the rule.
-func NewRouter(r *Rule) *Router {
-	rt := &Router{
+func NewRouter(r *Rule) *Router { return NewRouters([]*Rule{r})[0] }
+
+// NewRouters returns a router for each rule, for one goroutine: what Route and Narrow of one of them return is valid until
+// the next call of either of any of them.
+func NewRouters(list []*Rule) []*Router {
+	shared, routers, out := &scratch{}, make([]Router, len(list)), make([]*Router, len(list))
+	for i, r := range list {
+		if n := len(r.Key); n > len(shared.parts) {
+			shared.parts, shared.lists = make([]cep.Value, n), make([][]cep.Value, n)
+		}
+		routers[i].init(r, shared)
+		out[i] = &routers[i]
+	}
+	return out
+}
+
+func (rt *Router) init(r *Rule, shared *scratch) {
+	*rt = Router{
 		rule:     r,
+		where:    r.Where,
+		excepted: len(r.Exceptions) > 0,
 		recipes:  map[string]recipes{},
 		every:    everyEventCounts(r),
 		counters: RouterCounters{Hidden: make([]uint64, len(r.Exceptions))},
-		parts:    make([]cep.Value, len(r.Key)),
-		lists:    make([][]cep.Value, len(r.Key)),
+		scratch:  shared,
 	}
 	list := takers(r)
 	for i := range list {
@@ -151,11 +180,18 @@ func NewRouter(r *Rule) *Router {
 	if over := r.Alert.Resolve; over != nil && over.Where != nil {
 		for _, stream := range over.From {
 			rs := rt.recipes[stream]
-			rs.over = &recipe{by: over.By, conditions: []condition{{test: over.Where.Test}}}
+			rs.over = &recipe{by: over.By, field: onlyField(over.By), conditions: []condition{{test: over.Where.Test}}}
 			rt.recipes[stream] = rs
 		}
 	}
-	return rt
+}
+
+// onlyField returns the slot of a key that is one field of the event, else -1.
+func onlyField(by []*expression.Expr) int {
+	if len(by) == 1 && by[0].Path != nil && len(by[0].Slots) == 1 {
+		return by[0].Slots[0]
+	}
+	return -1
 }
 
 func addRecipe(list []recipe, t *taker, alone bool) []recipe {
@@ -173,7 +209,7 @@ func addRecipe(list []recipe, t *taker, alone bool) []recipe {
 			return list
 		}
 	}
-	return append(list, recipe{by: t.by, mask: c.bit, told: told, conditions: []condition{c}})
+	return append(list, recipe{by: t.by, field: onlyField(t.by), mask: c.bit, told: told, conditions: []condition{c}})
 }
 
 // Counters returns the counters, which go on counting.
@@ -182,18 +218,18 @@ func (rt *Router) Counters() *RouterCounters { return &rt.counters }
 // Route returns the keys that the event belongs to, each once, as far as it can count there: an event for which the
 // conditions of all elements are false from the start is left out, unless the rule uses `strict` or `prev`. The result is
 // valid until the next call.
-func (rt *Router) Route(ev *cep.Event) []Delivery { return rt.Narrow(ev, everyName) }
+func (rt *Router) Route(ev *cep.Event) []Delivery { return rt.Narrow(ev, everyName, 0) }
 
-// Narrow is Route where it is known that the conditions of only some names may hold, as [Index.May] says: the others are not
-// asked.
-func (rt *Router) Narrow(ev *cep.Event, may uint64) []Delivery {
+// Narrow is Route where it is known that the conditions of only some names may hold, and that those of some of them do, as
+// [Index.May] says: only what is open is asked.
+func (rt *Router) Narrow(ev *cep.Event, may, sure uint64) []Delivery {
 	if p := ev.Position.Partition; p != rt.last {
 		rt.last, rt.current = p, rt.recipes[p.Stream]
 	}
 	rt.scope.Event = ev
 	rt.deliveries, rt.buf = rt.deliveries[:0], rt.buf[:0]
 	if len(rt.current.takers) > 0 {
-		rt.routeTakers(ev, may)
+		rt.routeTakers(ev, may, sure)
 	}
 	if over := rt.current.over; over != nil && rt.holds(over) {
 		n := len(rt.deliveries)
@@ -205,19 +241,22 @@ func (rt *Router) Narrow(ev *cep.Event, may uint64) []Delivery {
 	return rt.deliveries
 }
 
-func (rt *Router) routeTakers(ev *cep.Event, may uint64) {
-	if rt.rule.Where != nil && !rt.test(rt.rule.Where) {
+func (rt *Router) routeTakers(ev *cep.Event, may, sure uint64) {
+	if rt.where != nil && !rt.test(rt.where) {
 		return
 	}
-	hidden, visible := rt.except(ev)
-	if !visible {
-		return
+	hidden := uint64(0)
+	if rt.excepted {
+		var visible bool
+		if hidden, visible = rt.except(ev); !visible {
+			return
+		}
 	}
 	rt.counters.Visible++
 	for i := range rt.current.takers {
 		rec := &rt.current.takers[i]
 		d := Delivery{Mask: rec.mask &^ hidden}
-		if !rt.every && !rt.fits(rec, may&^hidden, &d) {
+		if !rt.every && !rt.fits(rec, may&^hidden, sure, &d) {
 			continue
 		}
 		if !rt.addKeys(rec, d, 0) {
@@ -232,7 +271,7 @@ func (rt *Router) routeTakers(ev *cep.Event, may uint64) {
 // fits reports whether a taker of the recipe may take the event, as far as conditions on the event alone can tell, and takes
 // names out of the mask whose condition does not hold. It stops asking at the first that does: of the others the machine
 // asks those that it hears. An error is counted here where nothing fits, else by the machine, if it asks again.
-func (rt *Router) fits(rec *recipe, may uint64, d *Delivery) bool {
+func (rt *Router) fits(rec *recipe, may, sure uint64, d *Delivery) bool {
 	var failed error
 	fits, mask := false, rec.told
 	for i := range rec.conditions {
@@ -243,13 +282,15 @@ func (rt *Router) fits(rec *recipe, may uint64, d *Delivery) bool {
 		case c.test == nil:
 			fits = true
 		case !fits:
-			ok, err := c.test(&rt.scope)
-			if err != nil {
-				failed = err
-				break
-			}
-			if !ok {
-				continue
+			if !c.alone || sure&c.bit == 0 {
+				ok, err := c.test(&rt.scope)
+				if err != nil {
+					failed = err
+					break
+				}
+				if !ok {
+					continue
+				}
 			}
 			fits = true
 			if c.alone {
@@ -308,6 +349,18 @@ func (rt *Router) fail(err error) {
 
 // addKeys adds the keys that a recipe yields, joined with equal ones from delivery n on; false where it yields none.
 func (rt *Router) addKeys(rec *recipe, d Delivery, n int) bool {
+	if rec.field >= 0 {
+		if v := rt.scope.Event.Value(rec.field); v.Kind() != cep.KindList {
+			start := len(rt.buf)
+			var ok bool
+			if rt.buf, ok = cep.AppendKeyPart(rt.buf, v); !ok {
+				rt.buf = rt.buf[:start]
+				return false
+			}
+			rt.add(start, d, n)
+			return true
+		}
+	}
 	single := true
 	for i, by := range rec.by {
 		v, err := by.Eval(&rt.scope)

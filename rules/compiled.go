@@ -6,6 +6,8 @@ import "github.com/cepd/cepd/patterns"
 type (
 	// Rule is a compiled rule.
 	Rule = patterns.Rule
+	// Silence keeps alerts of rules from being sent for a time.
+	Silence = patterns.Silence
 	// Router decides which keys of a rule an event belongs to.
 	Router = patterns.Router
 	// Index finds the rules that an event may touch.
@@ -29,6 +31,9 @@ const (
 
 // NewRouter returns a router for the rule.
 func NewRouter(r *Rule) *Router { return patterns.NewRouter(r) }
+
+// NewRouters returns a router for each rule, for one goroutine.
+func NewRouters(list []*Rule) []*Router { return patterns.NewRouters(list) }
 
 // NewIndex returns an index over the rules.
 func NewIndex(list []*Rule) *Index { return patterns.NewIndex(list) }

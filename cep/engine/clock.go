@@ -47,9 +47,8 @@ func newReaders(versions []*version) *readers {
 	r := &readers{touched: make([]bool, len(versions))}
 	for i, v := range versions {
 		list[i] = v.rule
-		r.routers = append(r.routers, rules.NewRouter(v.rule))
 	}
-	r.index = rules.NewIndex(list)
+	r.routers, r.index = rules.NewRouters(list), rules.NewIndex(list)
 	return r
 }
 
@@ -71,14 +70,14 @@ func (r *readers) router(v *version, again bool) *rules.Router {
 // deliver adds the keys of a version that an event belongs to. Where the rule panics when it is asked for them, that goes the
 // way of the event, and stops the rule when its turn comes.
 //
-// May has the bits of the names whose conditions may hold.
-func (r *readers) deliver(v *version, ev *cep.Event, may uint64, again bool, to *spread) {
+// May has the bits of the names whose conditions may hold, sure of those whose conditions do.
+func (r *readers) deliver(v *version, ev *cep.Event, may, sure uint64, again bool, to *spread) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			to.addBroken(v, fmt.Sprint(cause))
 		}
 	}()
-	for _, d := range r.router(v, again).Narrow(ev, may) {
+	for _, d := range r.router(v, again).Narrow(ev, may, sure) {
 		e := to.add(v, d.Key)
 		e.mask, e.holds, e.resolves = d.Mask, d.Holds, d.Resolves
 	}
@@ -129,7 +128,8 @@ func (n *routed) add(m routed) {
 func (k *clock) route(r *readers, list []int, ev *cep.Event, again bool, to *spread) {
 	for _, i := range list {
 		if v := k.versions[i]; ev.Time > v.after && !v.over.Load() {
-			r.deliver(v, ev, r.index.May(i), again, to)
+			may, sure := r.index.May(i)
+			r.deliver(v, ev, may, sure, again, to)
 		}
 	}
 }

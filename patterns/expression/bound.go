@@ -38,12 +38,20 @@ func bounds(n *node) []Bound {
 		if field.op != opField || constant.op != opConst || !constant.value.IsNumber() || n.name == "!=" {
 			return nil
 		}
-		b := Bound{field.slot, math.Inf(-1), math.Inf(1)}
+		b, c := Bound{field.slot, math.Inf(-1), math.Inf(1)}, constant.value.AsFloat()
 		if !o.holds(-1) {
-			b.Min = constant.value.AsFloat()
+			b.Min = c
 		}
 		if !o.holds(1) {
-			b.Max = constant.value.AsFloat()
+			b.Max = c
+		}
+		if !o.holds(0) && exact(c) {
+			// The end is not included. No int is rounded to one of these neighbours.
+			if o.holds(1) {
+				b.Min = math.Nextafter(c, math.Inf(1))
+			} else {
+				b.Max = math.Nextafter(c, math.Inf(-1))
+			}
 		}
 		return []Bound{b}
 	case opIn:
@@ -60,6 +68,38 @@ func bounds(n *node) []Bound {
 	default:
 		return nil
 	}
+}
+
+// exact reports whether no other int is rounded to this float, nor to one of its neighbours.
+func exact(f float64) bool { return math.Abs(f) < 1<<52 }
+
+// whole reports whether a condition asks for nothing but one field that is one of some strings and one that lies within a
+// range, so that an index which knows both knows the answer.
+func whole(n *node) bool {
+	leaves := []*node{n}
+	if n.op == opAnd {
+		leaves = n.args
+	}
+	strings, number := 0, -1
+	for _, l := range leaves {
+		eq, b := equalities(l), bounds(l)
+		switch {
+		case l.op == opCompare && len(b) == 1 && len(eq) == 0:
+			c := l.args[1]
+			if c.op != opConst {
+				c = l.args[0]
+			}
+			if number >= 0 && number != b[0].Slot || !exact(c.value.AsFloat()) {
+				return false
+			}
+			number = b[0].Slot
+		case (l.op == opCompare || l.op == opIn) && len(eq) == 1 && !slices.ContainsFunc(eq[0].Values, func(v cep.Value) bool { return v.Kind() != cep.KindString }):
+			strings++
+		default:
+			return false
+		}
+	}
+	return strings == 1
 }
 
 // narrow adds a bound that must hold too.

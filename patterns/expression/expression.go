@@ -31,6 +31,9 @@ type Expr struct {
 	// Bounds are necessary conditions too: the expression can be true only for an event whose field is a number between the
 	// ends of each entry. There is at most one entry for a field.
 	Bounds []Bound
+	// Whole says that nothing else is asked: the expression is true, without an error, for every event whose field is one of
+	// the strings of the only Equality, and whose number lies within the only Bound, where there is one.
+	Whole bool
 	// Path is set where the whole expression is one field of the current event: its path.
 	Path []string
 }
@@ -149,7 +152,7 @@ func Compile(text string, place *Place) (*Expr, []Problem) {
 	x := &Expr{Text: text, Canonical: n.String(), Unary: true}
 	p := planner{place, x}
 	p.node(n)
-	x.Equalities, x.Bounds = equalities(n), bounds(n)
+	x.Equalities, x.Bounds, x.Whole = equalities(n), bounds(n), whole(n)
 	if n.op == opField && len(n.names) > 0 {
 		x.Path = n.names
 	}
