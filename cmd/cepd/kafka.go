@@ -68,7 +68,7 @@ func newKafka(job string, s *config.Sink, origin string, log *slog.Logger) (sink
 		return nil, err
 	}
 	return kafkasink.New(kafkasink.Config{
-		Job: job, Name: s.Name, Cluster: cluster, Guarantee: s.Guarantee, Topic: k.Topic, ProgressTopic: k.Progress, Create: k.Create,
+		Job: job, Name: s.Name, Cluster: cluster, Guarantee: s.Guarantee, Topic: k.Topic, LettersTopic: k.Letters, ProgressTopic: k.Progress, Create: k.Create,
 		Partitions: int32(k.Partitions), Replicas: int16(k.Replicas), TransactionTimeout: k.TransactionTimeout,
 		Format: s.Format, Source: origin, Logger: log,
 	})

@@ -39,8 +39,9 @@ type Config struct {
 
 	// Guarantee says whether a position is kept at the cluster (exactly once) or not (at least once).
 	Guarantee sinks.Guarantee
-	// Topic is what messages are written to.
-	Topic string
+	// Topic is what messages are written to. Letters are written to LettersTopic, in the same transaction as the alerts beside
+	// them; "" is Topic.
+	Topic, LettersTopic string
 	// ProgressTopic is where the position stands; "" is [ProgressTopicDefault]. It must be compacted.
 	ProgressTopic string
 	// Create makes topics that are not there, with so many Partitions (0: the cluster's default; the progress topic has
@@ -74,10 +75,15 @@ func (c *Config) check() error {
 	if err := checkTopic("topic", c.Topic); err != nil {
 		errs = append(errs, err)
 	}
+	if c.LettersTopic != "" {
+		if err := checkTopic("letters topic", c.LettersTopic); err != nil {
+			errs = append(errs, err)
+		}
+	}
 	if c.Guarantee == sinks.ExactlyOnce {
 		if err := checkTopic("progress topic", c.ProgressTopic); err != nil {
 			errs = append(errs, err)
-		} else if c.ProgressTopic == c.Topic {
+		} else if c.ProgressTopic == c.Topic || c.ProgressTopic == c.LettersTopic {
 			bad("progress topic %q: is the topic of the messages too, and a compacted topic forgets messages; choose another one", c.ProgressTopic)
 		}
 	}

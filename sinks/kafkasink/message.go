@@ -33,21 +33,32 @@ func (s *Sink) record(m *sinks.Message, lineage uint64) kafkawire.Record {
 	return r
 }
 
-// batches puts messages into their partitions, each in its order. None is larger than what the topic takes at once, but for
+// target is where a message goes: a partition of the topic of letters, or of that of alerts.
+type target struct {
+	letters   bool
+	partition int32
+}
+
+// batches puts messages into their partitions, each in its order. None is larger than what the topics take at once, but for
 // a message that is so by itself.
 func (s *Sink) batches(messages []sinks.Message, lineage uint64) []kafkawire.PartitionBatch {
 	var list []kafkawire.PartitionBatch
-	last := make(map[int32]int, len(s.topic.Partitions)) // the batch that is being filled, of each partition
+	last := make(map[target]int, len(s.topic.Partitions)) // the batch that is being filled, of each partition
 	sizes := make([]int, 0, len(s.topic.Partitions))
+	apart := s.letters.Name != s.topic.Name
 	for i := range messages {
 		r := s.record(&messages[i], lineage)
 		size := recordSize(&r)
-		p := partition(r.Key, len(s.topic.Partitions))
-		n, begun := last[p]
+		topic, to := s.topic, target{letters: apart && messages[i].Kind != sinks.KindAlert}
+		if to.letters {
+			topic = s.letters
+		}
+		to.partition = partition(r.Key, len(topic.Partitions))
+		n, begun := last[to]
 		if !begun || sizes[n]+size > s.batchBytes() {
 			n = len(list)
-			last[p] = n
-			list = append(list, kafkawire.PartitionBatch{Topic: s.topic, Partition: p})
+			last[to] = n
+			list = append(list, kafkawire.PartitionBatch{Topic: topic, Partition: to.partition})
 			sizes = append(sizes, batchOverhead)
 		}
 		list[n].Records = append(list[n].Records, r)

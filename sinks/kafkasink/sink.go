@@ -29,9 +29,9 @@ type Sink struct {
 	source string // of CloudEvents
 	log    *slog.Logger
 
-	// topic is what messages are written to, found at Open and again after a failure; known says that it is. messageMax is
-	// how large a batch of it may be. checked says that the topics were found once.
-	topic          kafkawire.Topic
+	// topic is what alerts are written to and letters what letters are, found at Open and again after a failure; known says
+	// that they are. messageMax is how large a batch of either may be. checked says that the topics were found once.
+	topic, letters kafkawire.Topic
 	known, checked bool
 	messageMax     int
 	// producer writes transactions, with the position in this progress topic; nil before Open.

@@ -24,15 +24,30 @@ const messageMaxDefault = 1048588
 
 // find looks up what messages are written to.
 func (s *Sink) find(ctx context.Context) error {
-	t, err := s.lookUp(ctx, kafkawire.NewTopic{Name: s.config.Topic, Partitions: or(s.config.Partitions), Replicas: or(s.config.Replicas)})
+	t, limit, err := s.findTopic(ctx, s.config.Topic)
 	if err != nil {
 		return err
 	}
-	if s.messageMax, err = s.limit(ctx); err != nil {
-		return err
+	letters := t
+	if name := s.config.LettersTopic; name != "" && name != t.Name {
+		var least int
+		if letters, least, err = s.findTopic(ctx, name); err != nil {
+			return err
+		}
+		limit = min(limit, least)
 	}
-	s.topic, s.known = t, true
+	s.topic, s.letters, s.messageMax, s.known = t, letters, limit, true
 	return nil
+}
+
+// findTopic looks up a topic of messages, and how large a batch of records in it may be.
+func (s *Sink) findTopic(ctx context.Context, name string) (t kafkawire.Topic, limit int, err error) {
+	t, err = s.lookUp(ctx, kafkawire.NewTopic{Name: name, Partitions: or(s.config.Partitions), Replicas: or(s.config.Replicas)})
+	if err != nil {
+		return t, 0, err
+	}
+	limit, err = s.limit(ctx, name)
+	return t, limit, err
 }
 
 // findProgress looks up the progress topic, and makes the producer that writes the position there.
@@ -65,9 +80,9 @@ func (s *Sink) findProgress(ctx context.Context) error {
 	return nil
 }
 
-// limit returns how large a batch of records may be.
-func (s *Sink) limit(ctx context.Context) (int, error) {
-	config, err := s.client.TopicConfig(ctx, s.config.Topic, "max.message.bytes")
+// limit returns how large a batch of records in a topic may be.
+func (s *Sink) limit(ctx context.Context, topic string) (int, error) {
+	config, err := s.client.TopicConfig(ctx, topic, "max.message.bytes")
 	if errors.Is(err, kafkawire.CodeTopicAuthorization) {
 		return messageMaxDefault, nil
 	}
@@ -81,7 +96,7 @@ func (s *Sink) limit(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// batchBytes bounds a batch: what the topic takes, and no more than keeps requests small beside those of others.
+// batchBytes bounds a batch: what each topic takes, and no more than keeps requests small beside those of others.
 func (s *Sink) batchBytes() int { return min(s.messageMax, sinks.BytesMax) }
 
 // topicPatience is how long a topic may be unknown before it is believed: brokers hear of a new one from the controller,
