@@ -19,6 +19,7 @@ type builder struct {
 	record uint64
 	// inexact counts integers outside int64 and numbers outside float64.
 	inexact uint64
+	meta    *cep.Meta // of the next record
 }
 
 // timeText is a time field of the event.
@@ -43,6 +44,9 @@ func newBuilder(p *plan) builder {
 
 // Inexact implements [Decoder].
 func (b *builder) Inexact() uint64 { return b.inexact }
+
+// Beside implements [Decoder].
+func (b *builder) Beside(m *cep.Meta) { b.meta = m }
 
 func (b *builder) begin(ev *cep.Event) {
 	b.record++

@@ -37,7 +37,7 @@ func NewCSV(columns []string, comma byte, schema *cep.Schema, t TimeSpec, o Opti
 	if d.maxSize == 0 {
 		d.maxSize = MaxSize
 	}
-	d.builder = newBuilder(newPlan(schema, t, false))
+	d.builder = newBuilder(newPlan(schema, t, false, false))
 	for i, name := range columns {
 		d.nodes[i] = d.plan.root.children[name]
 	}

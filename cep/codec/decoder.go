@@ -17,6 +17,9 @@ type Decoder interface {
 	//
 	// The error is a *Error, and the record as a whole is refused: what is in ev then means nothing.
 	Decode(data []byte, ev *cep.Event) error
+	// Beside hands over what a broker keeps with the record that is decoded next, lent as its data is. Without Options.Meta it
+	// is left alone.
+	Beside(m *cep.Meta)
 	// Keep copies what Decode lent to ev, the last event decoded, into memory that stays.
 	Keep(ev *cep.Event)
 	// Inexact is the number of integers decoded so far that lie outside int64 and lost digits as floats.
@@ -39,6 +42,9 @@ type Options struct {
 	// Partition finds the partition that an event says it was first read from; nil: there is no such stream. Without this
 	// function _cepd is a field as any other.
 	Partition func(stream, name string) *cep.Partition
+	// Meta says that a broker keeps something with each record, which is handed over by Beside: _kafka is that, and no member
+	// of the value. A record without data is then one without a value.
+	Meta bool
 }
 
 // ErrorKind says why an event was refused. Each kind has its counter.
@@ -54,13 +60,14 @@ const (
 	NoTime                       // none of the time fields is there
 	BadTime                      // the time field is no time of its layout
 	BadPosition                  // _cepd names no stream that is read, or is no position
+	NoValue                      // a record of a broker without a value: a tombstone
 	errorKinds                   // the number of kinds
 )
 
 // ErrorKinds is the number of kinds.
 const ErrorKinds = int(errorKinds)
 
-var kindNames = [...]string{"bad json", "bad csv", "bad utf-8", "too deep", "too large", "no time", "bad time", "bad position"}
+var kindNames = [...]string{"bad json", "bad csv", "bad utf-8", "too deep", "too large", "no time", "bad time", "bad position", "no value"}
 
 // String returns the kind as summaries name it.
 func (k ErrorKind) String() string { return kindNames[k] }

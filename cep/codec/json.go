@@ -29,6 +29,9 @@ type jsonDecoder struct {
 	// originAt and originEnd are where _cepd stands in the event; originEnd is 0 without one.
 	originAt, originEnd int
 	cut                 []byte
+	// broker says that records come with what a broker keeps; recorded is what a recording says of that.
+	broker   bool
+	recorded cep.Value
 }
 
 // expected is a name with its quotes and colon, as the event before wrote it.
@@ -39,11 +42,11 @@ type expected struct {
 
 // NewJSON returns a decoder of JSON objects. The schema must not grow any more.
 func NewJSON(schema *cep.Schema, t TimeSpec, o Options) Decoder {
-	d := &jsonDecoder{maxSize: o.MaxSize, raw: o.Raw, origin: o.Partition != nil, partition: o.Partition}
+	d := &jsonDecoder{maxSize: o.MaxSize, raw: o.Raw, origin: o.Partition != nil, partition: o.Partition, broker: o.Meta}
 	if d.maxSize == 0 {
 		d.maxSize = MaxSize
 	}
-	d.builder = newBuilder(newPlan(schema, t, d.origin))
+	d.builder = newBuilder(newPlan(schema, t, d.origin, o.Meta))
 	return d
 }
 
@@ -51,6 +54,9 @@ func NewJSON(schema *cep.Schema, t TimeSpec, o Options) Decoder {
 func (d *jsonDecoder) Decode(data []byte, ev *cep.Event) error {
 	if len(data) > d.maxSize {
 		return &Error{TooLarge, -1, fmt.Sprintf("%d bytes, the limit is %d", len(data), d.maxSize)}
+	}
+	if d.broker && data == nil {
+		return &Error{NoValue, -1, "the record is a tombstone"}
 	}
 	d.begin(ev)
 	d.scanner = scanner{data: data, scratch: d.scratch[:0]}
@@ -77,10 +83,24 @@ func (d *jsonDecoder) Decode(data []byte, ev *cep.Event) error {
 			d.values[i] = v
 		}
 	}
+	if len(d.plan.meta) > 0 {
+		d.takeMeta()
+	}
 	if d.raw {
 		ev.Raw = d.rawText(data[start:end], start)
 	}
 	return d.finish(ev)
+}
+
+// takeMeta fills what rules read of what a broker keeps, or kept when a recording was made.
+func (d *jsonDecoder) takeMeta() {
+	switch {
+	case d.broker && d.meta != nil:
+		d.setMeta(d.meta)
+	case d.originEnd != 0 && d.recorded.Kind() == cep.KindObject:
+		d.setRecordedMeta(d.recorded)
+	}
+	d.meta = nil
 }
 
 // object reads an object of which something is wanted.
@@ -216,6 +236,7 @@ func (d *jsonDecoder) setOrigin(v cep.Value, i int, ev *cep.Event) bool {
 		d.last = p
 	}
 	ev.Position = cep.Position{Partition: p, Offset: offset.AsInt()}
+	d.recorded = v.Member(originMeta)
 	return true
 }
 

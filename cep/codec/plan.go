@@ -17,6 +17,8 @@ type plan struct {
 	times []timeField
 	// whole are the indexes of the empty path: the event itself.
 	whole []int
+	// meta are the fields of what a broker keeps with the record.
+	meta []metaField
 }
 
 // node is a name that is wanted, or leads to one.
@@ -40,13 +42,23 @@ type target struct {
 	text bool
 }
 
-func newPlan(s *cep.Schema, t TimeSpec, origin bool) *plan {
+// newPlan makes the plan. origin: _cepd says where an event was first read. meta: a broker keeps something with the records.
+func newPlan(s *cep.Schema, t TimeSpec, origin, meta bool) *plan {
 	p := &plan{root: &node{}, slots: s.Len(), times: t.fields}
+	add := func(path []string, index int, text bool) {
+		kept := len(path) > 0 && path[0] == metaName
+		if kept && (origin || meta) {
+			p.meta = append(p.meta, newMetaField(path, target{index: index, text: text}))
+		}
+		if !kept || !meta {
+			p.add(path, index, text)
+		}
+	}
 	for i := range s.Len() {
-		p.add(s.Path(i), i, false)
+		add(s.Path(i), i, false)
 	}
 	for i, f := range t.fields {
-		p.add(f.path, p.slots+i, true)
+		add(f.path, p.slots+i, true)
 	}
 	if origin {
 		p.root.child(originName).origin = true

@@ -290,6 +290,14 @@ func (p *partition) touches(ev *cep.Event) bool {
 	return slices.ContainsFunc(p.stream.clocks, func(k *clock) bool { return len(k.readers.index.Lookup(ev)) > 0 })
 }
 
+// Pass notes an offset of the partition at which there is no record, nor will be: it is read, and changes nothing else.
+func (c *Core) Pass(from *cep.Partition, offset int64) {
+	if p := c.partition(from); p != nil {
+		p.note(offset)
+		c.read(p)
+	}
+}
+
 // Refuse counts a record of the partition that is no event. The record is borrowed, for [Options.Reject].
 func (c *Core) Refuse(from *cep.Partition, offset int64, kind codec.ErrorKind, err error, record []byte) {
 	p := c.partition(from)

@@ -94,7 +94,8 @@ func (r *replay) open() error {
 		}
 		known[p] = reader.Name()
 		in := &input{reader: reader, clock: r.core.partition(p)}
-		if f := reader.Format(); f.Delimited() {
+		f := reader.Format()
+		if o.Meta = f.Meta; f.Delimited() {
 			in.decoder = codec.NewCSV(f.Columns, f.Comma, r.cfg.Rules.Schema, r.cfg.Time, o)
 		} else {
 			in.decoder = codec.NewJSON(r.cfg.Rules.Schema, r.cfg.Time, o)
@@ -164,7 +165,13 @@ func (r *replay) read(ctx context.Context, in *input) (ended bool, err error) {
 			r.core.Refuse(p, bad.Position.Offset, codec.TooLarge, bad, nil)
 			continue
 		}
+		if rec.Nothing {
+			continue
+		}
 		r.records++
+		if rec.Meta != nil {
+			in.decoder.Beside(rec.Meta)
+		}
 		in.ev.Position = cep.Position{Partition: p, Offset: rec.Offset}
 		if err := in.decoder.Decode(rec.Data, &in.ev); err != nil {
 			r.refuse(in, rec.Offset, err)

@@ -42,6 +42,7 @@ type item struct {
 	record  []byte // what the event was made of
 	arrived cep.Time
 	bad     *badRecord // nil for an event
+	nothing bool       // no event is there, nor a record: only an offset
 }
 
 // badRecord is a record that is no event.
@@ -160,7 +161,7 @@ func (in *input) fill(b *batch, rec source.Record, bad *source.RecordError) {
 	b.n++
 	b.bytes += len(rec.Data)
 	it.record = b.keep(rec.Data)
-	it.bad, it.arrived = nil, cep.BeforeAll
+	it.bad, it.nothing, it.arrived = nil, rec.Nothing, cep.BeforeAll
 	if rec.Arrived != 0 {
 		it.arrived = rec.Arrived
 	}
@@ -170,9 +171,15 @@ func (in *input) fill(b *batch, rec source.Record, bad *source.RecordError) {
 		it.bad = &badRecord{kind: codec.TooLarge, err: bad}
 		return
 	}
-	if in.stream.Arrival && rec.Arrived == 0 {
-		in.refuse(it, &codec.Error{Kind: codec.NoTime, Offset: -1, Detail: "the source notes no time of arrival"})
+	if rec.Nothing {
 		return
+	}
+	if in.stream.Arrival && rec.Arrived == 0 {
+		in.refuse(it, &codec.Error{Kind: codec.NoTime, Offset: -1, Detail: noArrival(in.reader.Format())})
+		return
+	}
+	if rec.Meta != nil {
+		b.decoder.Beside(rec.Meta)
 	}
 	if err := b.decoder.Decode(rec.Data, ev); err != nil {
 		in.refuse(it, err)
@@ -191,6 +198,14 @@ func (b *batch) keep(data []byte) []byte {
 	n := len(b.text)
 	b.text = append(b.text, data...)
 	return b.text[n:len(b.text):len(b.text)]
+}
+
+// noArrival says why nobody knows when a record came in.
+func noArrival(f source.Format) string {
+	if f.Meta {
+		return "the topic keeps the time of whoever wrote the record: set message.timestamp.type=LogAppendTime for it"
+	}
+	return "the source notes no time of arrival"
 }
 
 func (in *input) refuse(it *item, err error) {
@@ -224,7 +239,9 @@ func (s *stream) newBatch(in *input) *batch {
 		}
 		b.decoder = in.decoder
 	} else if b.decoder == nil {
-		b.decoder = codec.NewJSON(s.schema, s.spec, s.options)
+		o := s.options
+		o.Meta = f.Meta
+		b.decoder = codec.NewJSON(s.schema, s.spec, o)
 	}
 	return b
 }

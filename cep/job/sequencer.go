@@ -388,10 +388,16 @@ func (s *sequencer) push(in *input, b *batch) {
 	if !ok {
 		now = cep.BeforeAll // nobody knows
 	}
+	heard := false
 	for i := range b.items[:b.n] {
 		it := &b.items[i]
 		offset := it.ev.Position.Offset
 		in.read, in.last = offset+1, offset
+		if it.nothing {
+			s.core.Pass(in.id, offset)
+			continue
+		}
+		heard = true
 		if bad := it.bad; bad != nil {
 			s.core.Refuse(in.id, offset, bad.kind, bad.err, it.record)
 			it.bad = nil
@@ -405,12 +411,17 @@ func (s *sequencer) push(in *input, b *batch) {
 		s.core.PushRecord(in.id, &it.ev, copyRaw{}, it.record)
 	}
 	s.released = false
-	in.silence = s.now
+	if heard {
+		in.silence = s.now
+	}
 	if in.rereading && in.read >= in.again {
 		s.reread(in)
 	}
-	if in.read > in.again {
-		s.dirty = true
+	if in.read <= in.again {
+		return
+	}
+	s.dirty = true
+	if heard {
 		in.stream.read, in.stream.ticked = s.now, time.Time{}
 		if in.idle {
 			in.idle = false

@@ -40,6 +40,8 @@ type Format struct {
 	Columns []string
 	// Comma separates delimited fields.
 	Comma byte
+	// Meta says that records come with what a broker keeps beside them.
+	Meta bool
 }
 
 // Delimited reports whether records are rows of delimited fields.

@@ -16,6 +16,9 @@ import (
 // seekRetry is the pause between attempts to learn where a time or a group is.
 const seekRetry = time.Second
 
+// timeMax is the highest time of a record in milliseconds that nanoseconds can say.
+const timeMax = int64(cep.AfterAll / cep.Millisecond)
+
 // Reader reads one partition. It implements [source.Reader], and all that a reader may know beside.
 type Reader struct {
 	source *Source
@@ -48,7 +51,7 @@ func (r *Reader) Partition() *cep.Partition { return r.id }
 func (r *Reader) Name() string { return r.id.Name }
 
 // Format implements [source.Reader]: values are JSON.
-func (r *Reader) Format() source.Format { return source.Format{} }
+func (r *Reader) Format() source.Format { return source.Format{Meta: true} }
 
 // Identity implements [source.Identified]: it is the id of the topic.
 func (r *Reader) Identity() string { return r.topic.ID.String() }
@@ -132,8 +135,8 @@ func (r *Reader) lend(rec *kafkawire.Record) (source.Record, error) {
 	}
 	m := &r.meta
 	m.Topic, m.Key, m.Headers, m.Time, m.Appended = r.topic.Name, rec.Key, m.Headers[:0], cep.BeforeAll, rec.AppendTime
-	if t, ok := cep.TimeOf(time.UnixMilli(rec.Time)); ok && rec.Time >= 0 {
-		m.Time = t
+	if rec.Time >= 0 && rec.Time <= timeMax { // -1: the producer gave none
+		m.Time = cep.Time(rec.Time) * cep.Millisecond
 	}
 	for _, h := range rec.Headers {
 		m.Headers = append(m.Headers, cep.Header{Name: h.Key, Value: h.Value})
