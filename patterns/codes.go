@@ -65,6 +65,7 @@ const (
 	codeOverride     = "CEP0156"
 	codeCycle        = "CEP0157"
 	codeResolve      = "CEP0158"
+	codeSilence      = "CEP0159"
 	codeNoKey        = "CEP0160"
 	codeStepField    = "CEP0161"
 	codeAnyLoop      = "CEP0162"
@@ -78,6 +79,7 @@ const (
 	codeGreedyLast   = "CEP0170"
 	codeState        = "CEP0171"
 	codeNoRule       = "CEP0172"
+	codeSilenceless  = "CEP0173"
 	codeRow          = "CEP0301"
 	codeRowSteps     = "CEP0302"
 	codeRowWord      = "CEP0303"
@@ -143,10 +145,10 @@ var fileCodes = []Code{
 	{codeBool, "Not `true` or `false`.", "", false},
 	{codeWord, "Not one of the words that are possible here.", "", false},
 	{codeTime, "Not a date or time.", "A date means 00:00 UTC; times are RFC 3339, with a zone.", false},
-	{codeID, "The id of the rule has a wrong shape.", "Ids begin with a small letter or digit, go on with small letters, digits, `.`, `_` and `-`, have at most 128 characters and no two dots in a row.", false},
+	{codeID, "The id of a rule or silence has a wrong shape.", "Ids begin with a small letter or digit, go on with small letters, digits, `.`, `_` and `-`, have at most 128 characters and no two dots in a row.", false},
 	{codeDuplicateID, "Two rules have one id.", "Ids are part of every alert id, so they are unique over all files.", false},
 	{codeName, "A name has a wrong shape, or means something else.", "Names of steps, lists, maps, macros and alert fields are letters, digits and `_`. `e`, `event`, `match`, `duration`, `taken` and `prev` have a meaning of their own.", false},
-	{codeDuplicate, "A name is given twice.", "Names of steps and absences are unique in a rule; names of lists, maps and macros over all files, and none of them is also the name of a key part.", false},
+	{codeDuplicate, "A name is given twice.", "Names of steps and absences are unique in a rule; names of lists, maps and macros and ids of silences over all files, and none of these names is also that of a key part.", false},
 	{codeMitre, "Not the shape of a MITRE ATT&CK id.", "Techniques look like `T1110` or `T1110.001`, tactics like `TA0006`.", false},
 	{codeTableFile, "The file of a list or map cannot be read.", "", false},
 	{codeTableValue, "A value that cannot stand in a list, a map or a recorded event.", "", false},
@@ -166,7 +168,7 @@ var fileCodes = []Code{
 	{codeNoWindow, "No window.", "Without `within` every open start is kept for ever. Write `within`, bound every gap by a step's `within` or `for`, or say `unbounded: true`.", false},
 	{codeGap, "A gap that is longer than the window of the rule.", "It could never be used up.", false},
 	{codeUnbounded, "`unbounded: true` beside `within`.", "", false},
-	{codeTooMany, "Too many of something.", "A rule has at most 63 steps and absences, 16 key parts, 256 alert fields and 1,000 exceptions.", false},
+	{codeTooMany, "Too many of something.", "A rule has at most 63 steps and absences, 16 key parts, 256 alert fields and 1,000 exceptions; a set of rules at most 1,000 silences.", false},
 	{codeAfter, "`after_match` names no step of the rule.", "", false},
 	{codeSteps, "An exception names no element of the rule.", "", false},
 	{codeSuppress, "`suppress` names neither an alert field nor a part of the key.", "", false},
@@ -181,6 +183,7 @@ var fileCodes = []Code{
 	{codeOverride, "An override of a rule that is not there, or two that want different things.", "", false},
 	{codeCycle, "Rules read each other's alerts in a circle.", "", false},
 	{codeResolve, "What happens to an open alert does not fit together.", "`while_open` and `repeat` need `resolve`, and `resolve` needs `where` or `quiet`.", false},
+	{codeSilence, "A silence that can silence nothing.", "It ends before it begins, names no rule, or asks for a part that the key of its rule does not have.", false},
 	{codeNoKey, "No key.", "Without `by` all events of the world are one sequence: a failure of one user is followed by a success of another.", true},
 	{codeStepField, "A step is named like a field.", "In conditions the name means the field in some places and the step in others.", true},
 	{codeAnyLoop, "A loop that takes `any` without an upper bound.", "With n events that fit it has 2^n candidates.", true},
@@ -193,5 +196,6 @@ var fileCodes = []Code{
 	{codeGreedyLast, "`greedy` on the last element changes nothing.", "", true},
 	{codeState, "The rule's state is large by nature.", "Every value of the time it looks back over is kept, for each key.", true},
 	{codeNoRule, "A condition names a rule whose alerts do not exist.", "", true},
+	{codeSilenceless, "A silence is for a rule that is not there.", "Rules come and go, and a silence that was left behind keeps nothing else from running. Remove it, or mend the id.", true},
 	{codeAfterAbsence, "`after_match` goes on from an absence.", "An absence takes no event, so nothing is skipped.", true},
 }

@@ -74,12 +74,34 @@ func (r *reader) document(root *yamlnode.Node) *document {
 		},
 	}
 	known["overrides"] = func(_, v *yamlnode.Node) { doc.overrides = r.overrides(v, doc) }
+	known["silences"] = func(_, v *yamlnode.Node) {
+		for _, item := range r.items(v, `"silences"`) {
+			if s := r.silence(item); s != nil {
+				doc.silences = append(doc.silences, s)
+			}
+		}
+	}
 	given := r.mapping(root, "a rule file", known)
 	r.required(root, "a rule file", given, "version")
 	if version != nil && version.value != "1" {
 		r.at(version.node, codeVersion, "write version: 1", "this program knows version 1 of the rule language, not %q", version.value)
 	}
 	return doc
+}
+
+// silence reads an entry of `silences`; nil where it lacks what it needs.
+func (r *reader) silence(n *yamlnode.Node) *silenceSyntax {
+	s := &silenceSyntax{Pos: r.pos(n)}
+	given := r.mapping(n, "a silence", keys{
+		"id": r.into(&s.id), "rule": r.intoTextOrTexts(&s.rules),
+		"key":  func(_, v *yamlnode.Node) { s.key = r.nameds(v, `"key"`) },
+		"from": r.into(&s.from), "until": r.into(&s.until), "comment": r.into(&s.comment),
+	})
+	r.required(n, "a silence", given, "id", "rule", "until")
+	if s.id == nil || s.rules == nil || s.until == nil {
+		return nil
+	}
+	return s
 }
 
 // tables reads the lists or the maps of a document.

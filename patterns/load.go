@@ -65,6 +65,7 @@ func Load(sources []Source, o Options) (*Set, Diagnostics) {
 			at[rule] = syntax.id
 		}
 	}
+	c.silences(documents, set, ids)
 	if len(d.sorted().Errors()) == 0 {
 		c.layers(set.Rules, at)
 	}

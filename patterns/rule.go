@@ -10,6 +10,8 @@ import (
 type Set struct {
 	// Rules stand in the order of their ids, the disabled ones too (their Program is compiled, nobody runs it).
 	Rules []*Rule
+	// Silences stand in the order of their ids.
+	Silences []*Silence
 	// Schema is the decode plan: every field that some rule reads.
 	Schema *cep.Schema
 	// Predicates is the number of different predicates: the size of an [nfa.Memo].
@@ -62,7 +64,9 @@ type Rule struct {
 	Aggregates []cep.Aggregate
 	Limits     nfa.Limits
 	Alert      Alert
-	Tests      []Test
+	// Silences are those that concern the rule, in the order of their ids.
+	Silences []*Silence
+	Tests    []Test
 	// Program is the rule for the machine. UsesPrev and the like are facts of it.
 	Program *nfa.Program
 }

@@ -35,6 +35,7 @@ type document struct {
 	defaults    *ruleSyntax
 	rules       []*ruleSyntax
 	overrides   []*overrideSyntax
+	silences    []*silenceSyntax
 }
 
 // table is a list or a map, inline or in a file.
@@ -172,6 +173,14 @@ type overrideSyntax struct {
 	rule *text
 	// set replaces keys of the rule, add goes behind its lists.
 	set, add *ruleSyntax
+}
+
+// silenceSyntax is an entry of `silences`.
+type silenceSyntax struct {
+	Pos
+	id, from, until, comment *text
+	rules                    []*text
+	key                      []named
 }
 
 type testSyntax struct {

@@ -167,7 +167,10 @@ func (m *Maker) Advance(before cep.Moment, dst []Out) []Out {
 		o.remind = first.at.Add(f.by.Repeat)
 		f.remind.push(o.remind, o)
 		f.changes.note(o.key, o)
-		dst = append(dst, Out{moment, o.key, m.after(o, cep.AlertReminder, moment)})
+		if a := m.after(o, cep.AlertReminder, moment); !m.silenced(a) {
+			m.counters.Alerts++
+			dst = append(dst, Out{moment, o.key, a})
+		}
 	}
 	slices.SortStableFunc(dst[from:], func(a, b Out) int {
 		return cmp.Or(cmp.Compare(a.Moment.Time, b.Moment.Time), cmp.Compare(a.Key, b.Key))
@@ -200,6 +203,7 @@ func (m *Maker) EndAll(moment cep.Moment, dst []Out) []Out {
 func (m *Maker) end(o *openAlert, moment cep.Moment) *cep.Alert {
 	delete(m.following.open, o.key)
 	m.following.changes.drop(o.key, o)
+	m.counters.Alerts++ // also in a silence: what it ends went out
 	return m.after(o, cep.AlertResolved, moment)
 }
 
@@ -210,7 +214,6 @@ func (m *Maker) after(o *openAlert, kind cep.AlertKind, moment cep.Moment) *cep.
 	a.Follows = o.alert.ID
 	a.ID = followID(m.plan, o.key, kind, o.alert.ID, moment.Time)
 	a.Suppressed = 0
-	m.counters.Alerts++
 	return &a
 }
 

@@ -24,9 +24,9 @@ type Maker struct {
 
 // Counters is the last part of a rule's funnel.
 type Counters struct {
-	// Alerts is the number of alerts that went out, Suppressed that of those held back, Counted that of matches that
-	// changed nothing because an alert was open.
-	Alerts, Suppressed, Counted uint64
+	// Alerts is the number of alerts that went out, Silenced and Suppressed those of such as were held back, Counted that of
+	// matches that changed nothing because an alert was open.
+	Alerts, Silenced, Suppressed, Counted uint64
 	// Errors is the number of evaluation errors in fields, severities and titles, LastError the newest.
 	Errors    uint64
 	LastError string
@@ -95,10 +95,17 @@ func (m *Maker) Make(match *cep.Match) *cep.Alert {
 	return a
 }
 
-// admit decides whether an alert goes out: first what the rule does while one is open, then suppression.
+// admit decides whether an alert goes out: silences first, then what the rule does while one is open, then suppression. A
+// match that is silenced is a match still: what waits for quiet goes on waiting.
 func (m *Maker) admit(match *cep.Match, a *cep.Alert) bool {
-	if o := m.following.open[match.Key]; o != nil {
+	o := m.following.open[match.Key]
+	if o != nil {
 		m.following.again(o, a.Time)
+	}
+	if m.silenced(a) {
+		return false
+	}
+	if o != nil {
 		switch m.following.by.WhileOpen {
 		case OpenCount:
 			m.counters.Counted++

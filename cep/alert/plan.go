@@ -32,6 +32,8 @@ type Plan struct {
 	// Unlisted says that an alert does not list an event that its match took; nil: it lists all.
 	Unlisted func(cep.Taken) bool
 	Suppress *Suppress
+	// Silences are those of the rule.
+	Silences []Silence
 	// Follow is nil for a rule whose alerts end as they begin.
 	Follow *Follow
 	// Shadow rules make no alerts and touch no state: their matches are counted, that is all.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/cepd/cepd/cep"
 	"github.com/cepd/cepd/cep/alert"
@@ -35,7 +36,13 @@ type issuer struct {
 }
 
 func newIssuer(v *version, shards int) *issuer {
-	return &issuer{version: v, maker: alert.NewMaker(planOf(v.rule)), globals: make([][]byte, shards+1), recount: true}
+	p := planOf(v.rule)
+	newest := v.rule // an older version is silenced by what silences the rule now
+	if v.heir != nil {
+		newest = v.heir.rule
+	}
+	p.Silences = silencesOf(newest.Silences, v.rule)
+	return &issuer{version: v, maker: alert.NewMaker(p), globals: make([][]byte, shards+1), recount: true}
 }
 
 // made is an alert that has not found its place among those of other rules yet.
@@ -182,4 +189,23 @@ func planOf(r *rules.Rule) *alert.Plan {
 		}
 	}
 	return p
+}
+
+// silencesOf translates the silences of a rule, for a version of it: one that asks for a part of the key which the version
+// does not have is not for it.
+func silencesOf(list []*rules.Silence, r *rules.Rule) []alert.Silence {
+	var silences []alert.Silence
+next:
+	for _, s := range list {
+		x := alert.Silence{From: s.From, Until: s.Until}
+		for _, p := range s.Key {
+			i := slices.Index(r.Key, p.Name)
+			if i < 0 {
+				continue next
+			}
+			x.Key = append(x.Key, alert.SilencedPart{Part: i, Value: p.Value})
+		}
+		silences = append(silences, x)
+	}
+	return silences
 }

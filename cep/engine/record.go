@@ -16,11 +16,14 @@ import (
 //	            number of a book:    'm' key: what the maker of its alerts remembers
 //	            0:                   'p' uint number: an alert that a rule over alerts has not read yet
 //	counters  = version, uint visible, keyed, noKey, tooManyKeys, errors, uint count, uint hidden, text lastError,
-//	            uint alerts, suppressed, counted, errors, text lastError
+//	            uint alerts, suppressed, counted, errors, text lastError, uint silenced (from version 2 on)
 //	pending   = version, text of the alert (package alert), order
 //	order     = int time, uint layer, flag timed, [place] unless timed, text rule, text key
 //	place     = value tie, flag alert, order of the alert | uint partition, [text stream, text name] if it is 0, int offset
 const recordVersion = 1
+
+// countersVersion is that of counters. The first has no number of silenced alerts.
+const countersVersion = 2
 
 // recordKind says what a record is.
 type recordKind byte
@@ -85,7 +88,7 @@ func (x *issuer) appendCounters(dst []byte) []byte {
 	n := routed{hidden: make([]uint64, len(x.version.rule.Exceptions))}
 	n.add(x.read)
 	n.add(x.shown)
-	dst = append(dst, recordVersion)
+	dst = append(dst, countersVersion)
 	for _, u := range []uint64{n.visible, n.keyed, n.noKey, n.tooManyKeys, n.errors, uint64(len(n.hidden))} {
 		dst = binary.AppendUvarint(dst, u)
 	}
@@ -97,15 +100,16 @@ func (x *issuer) appendCounters(dst []byte) []byte {
 	for _, u := range []uint64{c.Alerts, c.Suppressed, c.Counted, c.Errors} {
 		dst = binary.AppendUvarint(dst, u)
 	}
-	return cep.AppendText(dst, c.LastError)
+	return binary.AppendUvarint(cep.AppendText(dst, c.LastError), c.Silenced)
 }
 
 // readCounters makes the version go on counting from there. Exceptions may have come or gone since: the counts of those that
 // are not in the record begin at 0.
 func (x *issuer) readCounters(data []byte, r *readers) error {
 	in := cep.NewReader(data)
-	if v := in.Byte(); in.Err() == nil && v != recordVersion {
-		return fmt.Errorf("counters of version %d, this program reads up to %d", v, recordVersion)
+	v := in.Byte()
+	if in.Err() == nil && (v == 0 || v > countersVersion) {
+		return fmt.Errorf("counters of version %d, this program reads up to %d", v, countersVersion)
 	}
 	n := routed{visible: in.Uint(), keyed: in.Uint(), noKey: in.Uint(), tooManyKeys: in.Uint(), errors: in.Uint()}
 	n.hidden = make([]uint64, in.Count(1))
@@ -114,6 +118,9 @@ func (x *issuer) readCounters(data []byte, r *readers) error {
 	}
 	n.lastError = in.Text()
 	c := alert.Counters{Alerts: in.Uint(), Suppressed: in.Uint(), Counted: in.Uint(), Errors: in.Uint(), LastError: in.Text()}
+	if v > 1 {
+		c.Silenced = in.Uint()
+	}
 	if err := in.End(); err != nil {
 		return err
 	}

@@ -13,6 +13,15 @@ import (
 type Summary struct {
 	Streams []StreamSummary `json:"streams"`
 	Rules   []RuleSummary   `json:"rules"`
+	// Silences stand in the order of their ids.
+	Silences []SilenceSummary `json:"silences,omitempty"`
+}
+
+// SilenceSummary is how a silence is.
+type SilenceSummary struct {
+	ID string `json:"id"`
+	// Over says that event time has passed its end: it can go.
+	Over bool `json:"over,omitempty"`
 }
 
 // StreamSummary is what became of the events of a stream.
@@ -74,11 +83,12 @@ type RuleSummary struct {
 	Keys   int     `json:"keys"`
 	// Draining is the number of starts that are open under older versions of the rule.
 	Draining int `json:"draining,omitempty"`
-	// Matched and Timeouts are what was let out; Alerts went out (reminders and the like too), Suppressed were held back,
-	// Counted changed nothing because an alert was open. OpenAlerts are open now.
+	// Matched and Timeouts are what was let out; Alerts went out (reminders and the like too), Silenced and Suppressed were
+	// held back, Counted changed nothing because an alert was open. OpenAlerts are open now.
 	Matched    uint64 `json:"matched"`
 	Timeouts   uint64 `json:"timeouts"`
 	Alerts     uint64 `json:"alerts"`
+	Silenced   uint64 `json:"silenced,omitempty"`
 	Suppressed uint64 `json:"suppressed"`
 	Counted    uint64 `json:"counted"`
 	OpenAlerts int    `json:"open_alerts"`
@@ -116,7 +126,23 @@ func (c *Core) Summary() Summary {
 		s.Rules = append(s.Rules, c.summaryOf(e))
 	}
 	slices.SortFunc(s.Rules, func(a, b RuleSummary) int { return strings.Compare(a.ID, b.ID) })
+	for _, x := range c.set.Silences {
+		s.Silences = append(s.Silences, SilenceSummary{ID: x.ID, Over: x.Over(c.seen())})
+	}
 	return s
+}
+
+// seen is the time that events have shown to be behind all clocks: time that was only moved on, at the end of a recording, does
+// not count.
+func (c *Core) seen() cep.Time {
+	now := cep.BeforeAll
+	for _, st := range c.streams {
+		now = max(now, st.highest)
+	}
+	for _, j := range c.back.junctions {
+		now = min(now, j.released)
+	}
+	return now
 }
 
 func (c *Core) summaryOf(e *enrolled) RuleSummary {
@@ -142,6 +168,7 @@ func (c *Core) summaryOf(e *enrolled) RuleSummary {
 		}
 		out := x.maker.Counters()
 		s.Alerts += out.Alerts
+		s.Silenced += out.Silenced
 		s.Suppressed += out.Suppressed
 		s.Counted += out.Counted
 		s.OpenAlerts += x.maker.Open()

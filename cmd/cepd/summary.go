@@ -35,13 +35,14 @@ func writeSummary(p *printer, s *engine.Summary) {
 func writeFunnels(p *printer, s *engine.Summary) {
 	t := table{head: []string{"rule", "seen", "visible", "keyed", "opened"}}
 	reasons := map[string]bool{}
-	var open, timeouts, suppressed bool
+	var open, timeouts, silenced, suppressed bool
 	for i := range s.Rules {
 		r := &s.Rules[i]
 		for _, e := range r.Ended {
 			reasons[e.Name] = reasons[e.Name] || e.N > 0
 		}
-		open, timeouts, suppressed = open || r.Open > 0, timeouts || r.Timeouts > 0, suppressed || r.Suppressed > 0
+		open, timeouts = open || r.Open > 0, timeouts || r.Timeouts > 0
+		silenced, suppressed = silenced || r.Silenced > 0, suppressed || r.Suppressed > 0
 	}
 	for i := range s.Rules {
 		r := &s.Rules[i]
@@ -61,6 +62,7 @@ func writeFunnels(p *printer, s *engine.Summary) {
 		add(open, "open", uint64(r.Open))
 		add(true, "matched", r.Matched)
 		add(timeouts, "timeouts", r.Timeouts)
+		add(silenced, "silenced", r.Silenced)
 		add(suppressed, "suppressed", r.Suppressed)
 		add(true, "alerts", r.Alerts)
 		var steps []string
@@ -136,6 +138,11 @@ func notesOf(s *engine.Summary) []string {
 		}
 		if r.Skips > 0 {
 			note("%s: %s the step that after_match names took nothing behind the first event; it went on at the next event", r.ID, plural(int(r.Skips), "time"))
+		}
+	}
+	for _, x := range s.Silences {
+		if x.Over {
+			note("the silence %s is over: all events are behind its end, and it can be removed", x.ID)
 		}
 	}
 	return notes

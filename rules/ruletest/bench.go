@@ -95,8 +95,9 @@ func newBench(set *rules.Set, r *patterns.Rule, t *patterns.Test) (*bench, error
 	return b, b.makeDecoders()
 }
 
-// withRead returns the set with only a rule, and the rules whose alerts it reads, and those that they read. on switches
-// the rule on where it is off or a shadow.
+// withRead returns the set with only a rule, and the rules whose alerts it reads, and those that they read, without silences:
+// what nobody wants to hear of for now says nothing of whether a rule is right. on switches the rule on where it is off or a
+// shadow.
 func withRead(set *rules.Set, id string, on bool) *rules.Set {
 	wanted := map[string]bool{}
 	var want func(id string)
@@ -116,17 +117,17 @@ func withRead(set *rules.Set, id string, on bool) *rules.Set {
 	want(id)
 	some := *set
 	compiled := *set.Set
-	some.Set, compiled.Rules = &compiled, nil
+	some.Set, compiled.Rules, compiled.Silences = &compiled, nil, nil
 	for _, x := range set.Rules {
 		if !wanted[x.ID] {
 			continue
 		}
+		heard := *x
+		heard.Silences = nil
 		if x.ID == id && on {
-			running := *x
-			running.Enabled, running.Shadow = true, false
-			x = &running
+			heard.Enabled, heard.Shadow = true, false
 		}
-		compiled.Rules = append(compiled.Rules, x)
+		compiled.Rules = append(compiled.Rules, &heard)
 	}
 	return &some
 }
