@@ -57,7 +57,7 @@ func assemble(ctx context.Context, c *config.Config, set *rules.Set, o runFlags,
 	if err := a.openStore(ctx, log); err != nil {
 		return nil, err
 	}
-	if err := a.openStreams(o, stdin); err != nil {
+	if err := a.openStreams(o, stdin, log); err != nil {
 		return nil, err
 	}
 	for _, l := range a.logs {
@@ -97,7 +97,7 @@ func (a *assembly) openStore(ctx context.Context, log *slog.Logger) error {
 }
 
 // openStreams makes the sources, and opens the logs of those whose events cannot be read again from where they come.
-func (a *assembly) openStreams(o runFlags, stdin io.Reader) error {
+func (a *assembly) openStreams(o runFlags, stdin io.Reader, log *slog.Logger) error {
 	names := make([]string, len(a.config.Streams))
 	for i, s := range a.config.Streams {
 		names[i] = s.Name
@@ -124,9 +124,8 @@ func (a *assembly) openStreams(o runFlags, stdin io.Reader) error {
 					AcceptGap: o.acceptGap,
 				})
 			}
-		}
-		if err == nil && from == nil {
-			err = errors.New("topics cannot be read yet")
+		case s.Kafka != nil:
+			from, err = newTopics(a.config, s, a.job.Partitions, o.once, log)
 		}
 		if err != nil {
 			return fmt.Errorf("stream %s: %w", s.Name, err)

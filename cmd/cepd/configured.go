@@ -56,7 +56,7 @@ func (f *jobFlags) load() (*config.Config, *rules.Set, patterns.Diagnostics, err
 	return cfg, set, diagnostics, nil
 }
 
-// refusals makes the sources of files and the sinks, which open nothing before they are used, and reports what they say about
+// refusals makes the sources of files and topics and the sinks, which open nothing before they are used, and reports what they say about
 // their settings.
 func refusals(c *config.Config) patterns.Diagnostics {
 	var list patterns.Diagnostics
@@ -65,18 +65,26 @@ func refusals(c *config.Config) patterns.Diagnostics {
 		names[i] = s.Name
 	}
 	partitions := source.NewPartitions(names...)
+	quiet := slog.New(slog.DiscardHandler)
 	for _, s := range c.Streams {
-		if s.File == nil {
+		var from source.Source
+		var err error
+		switch {
+		case s.File != nil:
+			from, err = newFollower(c, s, partitions, false)
+		case s.Kafka != nil:
+			from, err = newTopics(c, s, partitions, false, quiet)
+		default:
 			continue
 		}
-		if from, err := newFollower(c, s, partitions, false); err != nil {
-			list = append(list, c.Refused("streams."+s.Name+".source.file", err))
+		if err != nil {
+			list = append(list, c.Refused("streams."+s.Name+".source."+s.Kind(), err))
 		} else {
 			_ = from.Close() // it was never read from
 		}
 	}
 	for _, s := range c.Sinks {
-		if to, err := newSink(c.Job, s, io.Discard, slog.New(slog.DiscardHandler), nil); err != nil {
+		if to, err := newSink(c.Job, s, io.Discard, quiet, nil); err != nil {
 			list = append(list, c.Refused("sinks."+s.Name+"."+s.Kind(), err))
 		} else {
 			_ = to.Close() // it was never opened

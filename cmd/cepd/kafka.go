@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"os"
 
+	"github.com/cepd/cepd/cep/source"
+	"github.com/cepd/cepd/cep/source/kafkasource"
 	"github.com/cepd/cepd/cmd/cepd/config"
 	"github.com/cepd/cepd/internal/kafkawire"
 	"github.com/cepd/cepd/sinks"
@@ -58,6 +60,19 @@ func clientTLS(t *config.TLS) (*tls.Config, error) {
 	}
 	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return load() }
 	return c, nil
+}
+
+// newTopics makes the source of a stream of topics, which connects to nobody before it is watched.
+func newTopics(c *config.Config, s *config.Stream, partitions *source.Partitions, once bool, log *slog.Logger) (*kafkasource.Source, error) {
+	k := s.Kafka
+	cluster, err := clusterOf(c.Job, &k.KafkaCluster, log.With("stream", s.Name))
+	if err != nil {
+		return nil, err
+	}
+	return kafkasource.New(kafkasource.Config{
+		Stream: s.Name, Partitions: partitions, Kafka: cluster, Topics: k.Topics, Pattern: k.Pattern, Numbers: k.Partitions,
+		Group: k.Group, MaxRecord: int(c.Limits.EventSize), Finite: once,
+	})
 }
 
 // newKafka makes a sink of a topic.
