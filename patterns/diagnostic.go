@@ -176,6 +176,8 @@ type report struct {
 	hushed map[Pos]bool
 	// errors and warnings count those of each file, also the ones that are not kept.
 	errors, warnings map[string]int
+	// mended are lines with the quotes that they need, by File and Line; nil where nobody asks.
+	mended map[Pos]string
 }
 
 // maxReports is the number of errors, and that of warnings, that are kept of one file: nobody reads more before mending some, and a file

@@ -122,7 +122,44 @@ func (r *reader) mended(n *yamlnode.Node) (hint string, ok bool) {
 	if !ok {
 		return strings.TrimSuffix(putInQuotes, ": "), false
 	}
+	r.note(Pos{File: r.file.Name, Line: n.Line}, line)
 	return putInQuotes + strings.TrimSpace(line), true
+}
+
+// maxMendings bounds how often a file is read again to put what stands torn in it into quotes: one reading mends one
+// expression in each line, and no line that people write has more than a few.
+const maxMendings = 16
+
+// Mend returns a file with the quotes that its expressions need, where YAML has torn them apart for want of these, and
+// what keeps YAML from reading it even so. Whether its rules are good is not looked at.
+func Mend(source Source) (Source, Diagnostics) {
+	for range maxMendings {
+		d := newReport()
+		d.mended = map[Pos]string{}
+		readFile(source, d)
+		if len(d.mended) == 0 {
+			break
+		}
+		lines := strings.Split(strings.ReplaceAll(string(source.Data), "\r\n", "\n"), "\n")
+		for at, line := range d.mended {
+			lines[at.Line-1] = line
+		}
+		source.Data = []byte(strings.Join(lines, "\n"))
+	}
+	file, problems := yamlnode.Parse(source.Name, source.Data)
+	d := newReport()
+	r := &reader{file: file, report: d, refused: map[*yamlnode.Node]bool{}}
+	for _, p := range problems {
+		r.problem(p)
+	}
+	return source, d.sorted()
+}
+
+// note remembers a mended line: the first of each, for behind it the places in the line are others.
+func (r *report) note(at Pos, line string) {
+	if _, is := r.mended[at]; r.mended != nil && !is {
+		r.mended[at] = line
+	}
 }
 
 // maxWords is the number of runes of a message or hint: words of users stand in them, of any length.
@@ -204,6 +241,7 @@ func parse(source Source, d *report) (*yamlnode.File, []yamlnode.Problem) {
 		} else {
 			(&reader{file: file, report: d}).problem(last)
 		}
+		d.note(Pos{File: source.Name, Line: last.Line}, m.line)
 		d.hush(source.Name, last.Line)
 		source, file, problems = m.source, m.file, m.problems
 	}
@@ -222,6 +260,9 @@ type mending struct {
 // the line can be read.
 func mend(source Source, file *yamlnode.File, p yamlnode.Problem, budget *int) (mending, bool) {
 	old := []rune(file.Line(p.Line))
+	if len(old) > 0 && old[0] == '%' {
+		return mending{}, false // a directive of YAML, no value
+	}
 	head := string(old[:min(p.Column, len(old))])
 	starts := valueStart.FindAllStringIndex(head, -1)
 	for tried := 0; tried < 4 && len(starts) > 0 && *budget > len(source.Data); tried++ {
