@@ -25,12 +25,48 @@ type Running struct {
 	End func(t *testing.T)
 	// Shut gives up what Open holds beside the source; nil: nothing.
 	Shut func(t *testing.T)
+
+	pace pace
+}
+
+// pace is how time passes for the checks.
+type pace struct {
+	// quiet is how long nothing must happen for it not to, pause what lies between two steps of others.
+	quiet, pause time.Duration
+	// settle waits until what was begun is done.
+	settle func()
 }
 
 // RunSource checks the promises of [source.Source] and of the readers that it finds, each in a test of its own with a
 // place of its own, which start prepares. Time is that of testing/synctest.
 func RunSource(t *testing.T, start func(t *testing.T) Running) {
-	for name, check := range map[string]func(*testing.T, Running){
+	for name, check := range checks() {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := start(t)
+				s.pace = pace{quiet: within, pause: time.Minute, settle: synctest.Wait}
+				check(t, s)
+			})
+		})
+	}
+}
+
+// RunRealSource is RunSource for a source that waits for something outside of the process. Its checks run side by side, and
+// take some seconds.
+func RunRealSource(t *testing.T, start func(t *testing.T) Running) {
+	for name, check := range checks() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t)
+			const quiet = 700 * time.Millisecond // longer than a broker holds a question that it has no answer to
+			s.pace = pace{quiet: quiet, pause: quiet / 7, settle: func() { time.Sleep(quiet) }}
+			check(t, s)
+		})
+	}
+}
+
+func checks() map[string]func(*testing.T, Running) {
+	return map[string]func(*testing.T, Running){
 		"finds what is there":       findsAll,
 		"finds what comes":          findsLater,
 		"waits for more":            waits,
@@ -41,15 +77,10 @@ func RunSource(t *testing.T, start func(t *testing.T) Running) {
 		"ends":                      ends,
 		"closes":                    closesRunning,
 		"gives up when it is asked": givesUp,
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { check(t, start(t)) })
-		})
 	}
 }
 
-// within is how long anything may take that is to happen, and how long nothing must happen for it not to: by a clock
-// that only moves while everybody waits.
+// within is how long anything may take that is to happen.
 const within = 5 * time.Minute
 
 // life is a source that is watched.
@@ -173,9 +204,9 @@ func read(t *testing.T, r source.Reader, n int) (records []string, offsets []int
 }
 
 // silent checks that nothing comes.
-func silent(t *testing.T, r source.Reader) {
+func (p pace) silent(t *testing.T, r source.Reader) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), within)
+	ctx, cancel := context.WithTimeout(context.Background(), p.quiet)
 	defer cancel()
 	if rec, err := r.Next(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("where nothing is left: %q, %v", rec.Data, err)
@@ -224,7 +255,7 @@ func findsAll(t *testing.T, s Running) {
 	if done, total := r.Progress(); done <= 0 || total >= 0 && done > total {
 		t.Errorf("progress: %d of %d", done, total)
 	}
-	time.Sleep(within)
+	time.Sleep(s.pace.quiet)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ready != 1 || len(l.found) != 1 || l.trouble != nil {
@@ -250,16 +281,16 @@ func waits(t *testing.T, s Running) {
 	r := l.reader()
 	got, _ := read(t, r, 5)
 	for i := 5; i < len(want); i += 5 {
-		silent(t, r)
+		s.pace.silent(t, r)
 		go func() {
-			time.Sleep(time.Minute)
+			time.Sleep(s.pace.pause)
 			s.Append(t, want[i:i+5]...)
 		}()
 		more, _ := read(t, r, 5)
 		got = append(got, more...)
 	}
 	same(t, "records", want, got)
-	silent(t, r)
+	s.pace.silent(t, r)
 }
 
 func survives(t *testing.T, s Running) {
@@ -275,7 +306,7 @@ func survives(t *testing.T, s Running) {
 		_, err := r.Next(ctx)
 		done <- err
 	}()
-	synctest.Wait()
+	s.pace.settle()
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Errorf("a Next that waited and was cancelled: %v", err)
@@ -310,7 +341,7 @@ func goesOn(t *testing.T, s Running) {
 		got, at := read(t, r, len(want)-i)
 		same(t, "records", want[i:], got)
 		same(t, "offsets", all[i:], at[:len(all)-i])
-		silent(t, r)
+		s.pace.silent(t, r)
 		l.die()
 	}
 	// Behind the last record that was read in the first life.
@@ -339,7 +370,7 @@ func seeksRunning(t *testing.T, s Running) {
 		same(t, "records", want[back:], got)
 		same(t, "offsets", offsets[back:], at)
 	}
-	silent(t, r)
+	s.pace.silent(t, r)
 	for _, behind := range []int{3, 10, 0} {
 		if err := r.SeekTo(offsets[behind] + 1); err != nil {
 			t.Fatal(err)
@@ -351,7 +382,7 @@ func seeksRunning(t *testing.T, s Running) {
 	if err := r.SeekTo(offsets[len(want)-1] + 1); err != nil {
 		t.Fatal(err)
 	}
-	silent(t, r)
+	s.pace.silent(t, r)
 	if err := r.SeekTo(0); err != nil {
 		t.Fatal(err)
 	}
@@ -369,12 +400,12 @@ func beginsAtEnd(t *testing.T, s Running) {
 		l.die()
 		t.Skip("the source does not know its end")
 	}
-	synctest.Wait() // what was appended may be on its way
+	s.pace.settle() // what was appended may be on its way
 	offset, err := e.SeekEnd(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	silent(t, r)
+	s.pace.silent(t, r)
 	s.Append(t, want[3:]...)
 	got, at := read(t, r, 3)
 	same(t, "records behind the end", want[3:], got)
@@ -405,7 +436,7 @@ func ends(t *testing.T, s Running) {
 	r := l.reader()
 	_, offsets := read(t, r, 2)
 	go func() {
-		time.Sleep(time.Minute)
+		time.Sleep(s.pace.pause)
 		s.End(t)
 	}()
 	got, _ := rest(t, r)
@@ -425,7 +456,7 @@ func closesRunning(t *testing.T, s Running) {
 	for n := range 3 {
 		l := s.live(t)
 		r := l.reader()
-		synctest.Wait() // what was appended may be on its way
+		s.pace.settle() // what was appended may be on its way
 		read(t, r, n)
 		if err := r.Close(); err != nil {
 			t.Errorf("close after %d records: %v", n, err)

@@ -1,6 +1,7 @@
 // Package sourcetest holds the conformance suites of sources: what package source promises, every implementation keeps.
 //
-// [Run] checks readers of what has an end; [RunSource] checks sources of running jobs, which find partitions and wait.
+// [Run] checks readers of what has an end; [RunSource] checks sources of running jobs, which find partitions and wait, and
+// [RunRealSource] those of them that wait for something outside.
 //
 //	sourcetest.Run(t, sourcetest.Source{
 //		Open: func() (source.Reader, error) { ... },
