@@ -12,13 +12,10 @@ import (
 // The error wraps [ErrSnapshot] where the state does not fit the program; nothing has changed then. It costs O(1), but
 // O(state) where brakes of the rule have been set otherwise.
 func (m *Machine) Under(p *Program, memo *Memo) error {
-	old := m.program
-	fits := p.shape() == old.shape() && len(p.layouts) == len(old.layouts) && len(p.elements) == len(old.elements) &&
-		slices.Equal(p.gaps, old.gaps) &&
-		slices.EqualFunc(p.memories, old.memories, func(a, b memoryKind) bool { return a.reach == b.reach })
-	if !fits {
-		return fmt.Errorf("%w: it belongs to another program than %s", ErrSnapshot, p.pattern.Rule)
+	if err := m.Fits(p); err != nil {
+		return err
 	}
+	old := m.program
 	m.program = p
 	m.setMemo(memo)
 	m.owner = nil // what is known of the present event is known of conditions with other numbers
@@ -40,6 +37,19 @@ func (m *Machine) Under(p *Program, memo *Memo) error {
 		for _, k := range m.rows.keys {
 			m.brake.settle(k.key, false, true, 1, k.weigh)
 		}
+	}
+	return nil
+}
+
+// Fits says whether the machine could go on under another compilation of its program: the error that [Machine.Under] would
+// return.
+func (m *Machine) Fits(p *Program) error {
+	old := m.program
+	fits := p.shape() == old.shape() && len(p.layouts) == len(old.layouts) && len(p.elements) == len(old.elements) &&
+		slices.Equal(p.gaps, old.gaps) &&
+		slices.EqualFunc(p.memories, old.memories, func(a, b memoryKind) bool { return a.reach == b.reach })
+	if !fits {
+		return fmt.Errorf("%w: it belongs to another program than %s", ErrSnapshot, p.pattern.Rule)
 	}
 	return nil
 }

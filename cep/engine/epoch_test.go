@@ -157,7 +157,7 @@ func (l *life) crash(o engine.Options, read [3]int) {
 	for i, n := range read {
 		l.read[i] = l.read[i][:n]
 	}
-	l.reread()
+	l.reread([3]bool{true, true, true})
 	if len(l.fresh) > 0 {
 		l.t.Fatal("rejected twice:", l.fresh)
 	}
@@ -165,25 +165,45 @@ func (l *life) crash(o engine.Options, read [3]int) {
 
 // swap brings another set.
 func (l *life) swap(set *rules.Set, o engine.Options) {
-	state, err := l.Leave()
+	l.Release() // as the swap does, which the plan must foresee
+	plan, err := l.Plan(set)
 	if err != nil {
 		l.t.Fatal(err)
 	}
+	waits := [3]bool{}
+	for i, p := range partitions() {
+		_, waits[i] = l.Unreleased(p)
+	}
 	var changes []engine.Change
-	if l.Core, changes, err = engine.Resume(set, l.streams, l.options(o), state); err != nil {
+	if len(l.read[0])%2 == 0 {
+		l.Core, changes, err = l.Swap(set)
+	} else {
+		var state *engine.State
+		if state, err = l.Leave(); err == nil {
+			l.Core, changes, err = engine.Resume(set, l.streams, l.options(o), state)
+		}
+	}
+	if err != nil {
 		l.t.Fatal(err)
+	}
+	if diff := gocmp.Diff(plan, changes); diff != "" {
+		l.t.Fatal("what was planned, and what became of it (-plan +swap):", diff)
 	}
 	l.set = set
 	if l.changes == nil {
 		l.changes = map[string][]engine.Change{}
 	}
 	l.changes[fmt.Sprint(l.read, set.Sources)] = changes
-	l.reread()
+	l.reread(waits)
 }
 
-func (l *life) reread() {
+// reread reads partitions again from where something waits.
+func (l *life) reread(which [3]bool) {
 	for i, p := range partitions() {
 		from := l.From(p)
+		if !which[i] {
+			continue
+		}
 		for _, in := range l.read[i] {
 			if in.offset >= from {
 				l.give(i, in)

@@ -110,7 +110,7 @@ func (p *partition) stand() partitionState {
 		Name: p.id.Name, Number: p.number, Highest: p.highest, Watermark: p.watermark, Reached: p.watermark, Offset: -1, Idle: p.idle, Ended: p.ended,
 		Done: p.done() && !p.rereading, Read: max(p.readTo, p.again), Settled: max(p.settled, p.believed), Refused: slices.Clone(p.refused), id: p.id,
 	}
-	if len(p.marks) > 0 && (!x.Done || !x.Ended) {
+	if len(p.marks) > 0 && !x.Done {
 		x.Highest, x.Watermark, x.Offset = p.marks[0].highest, p.marks[0].watermark, p.marks[0].offset
 	}
 	return x
@@ -200,8 +200,8 @@ func (c *Core) adoptPartition(q *partitionState, id *cep.Partition, s *stream) *
 	return p
 }
 
-// From is the offset from which a partition has to be read after [Resume] or [Restore]: that of a record which was read before,
-// or 0. Of one that had ended, and all of which was released, it is the last record.
+// From is the offset from which a partition has to be read after [Resume], [Core.Swap] or [Restore]: that of a record which was
+// read before, or 0. Of one all of which was released it is the last record.
 func (c *Core) From(id *cep.Partition) int64 {
 	p := c.partitions[id]
 	switch {
@@ -214,6 +214,17 @@ func (c *Core) From(id *cep.Partition) int64 {
 	}
 }
 
+// Unreleased says from where a partition would have to be read again if the Core were left now; ok is false where nothing would,
+// because all that was read of it has been released.
+func (c *Core) Unreleased(id *cep.Partition) (from int64, ok bool) {
+	p := c.partitions[id]
+	if p == nil {
+		return 0, false
+	}
+	x := p.stand()
+	return max(x.Offset, 0), !x.Done
+}
+
 // sources says from where each partition has to be read again.
 func (s *standing) sources() []checkpoint.SourcePosition {
 	var list []checkpoint.SourcePosition
@@ -221,8 +232,8 @@ func (s *standing) sources() []checkpoint.SourcePosition {
 		for j := range s.Streams[i].Partitions {
 			p := &s.Streams[i].Partitions[j]
 			x := checkpoint.SourcePosition{Stream: s.Streams[i].Name, Partition: p.Name, From: max(p.Offset, 0), Read: p.Read}
-			if p.Done && p.Ended {
-				x.From, x.Ended = p.Read, true
+			if p.Done {
+				x.From, x.Ended = max(p.Read, 0), p.Ended
 			}
 			list = append(list, x)
 		}

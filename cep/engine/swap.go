@@ -105,16 +105,68 @@ func (c *Core) Leave() (*State, error) {
 // released, or must be seen by rules that are new. It is not counted again. The schema of the set must hold every field at
 // the slot where the set before had it.
 func Resume(set *rules.Set, streams []Stream, o Options, state *State) (*Core, []Change, error) {
-	old := state.core
-	if err := sameSlots(old.set.Schema, set.Schema); err != nil {
+	c, err := state.core.successor(set, streams, o)
+	if err != nil {
 		return nil, nil, fmt.Errorf("resume: %w", err)
 	}
-	o.Shards = old.options.Shards
-	c, err := assemble(set, streams, o, state.standing.Numbers)
+	return c, c.resume(state), nil
+}
+
+// Swap is [Core.Leave] and [Resume] with the same streams and options. What can go wrong does before anything has stopped:
+// unless the Core is broken, it goes on as it was after an error.
+func (c *Core) Swap(set *rules.Set) (*Core, []Change, error) {
+	next, err := c.successor(set, c.configured(), c.options)
+	if err != nil {
+		return nil, nil, fmt.Errorf("swap: %w", err)
+	}
+	state, err := c.Leave()
 	if err != nil {
 		return nil, nil, err
 	}
-	w := &swap{core: c, old: old, state: state, machines: map[*version][]*nfa.Machine{}, before: map[*version]*version{}, adopted: map[*version]bool{}}
+	return next, next.resume(state), nil
+}
+
+// Plan says what [Core.Swap] would do to each rule, by id, and changes nothing.
+func (c *Core) Plan(set *rules.Set) ([]Change, error) {
+	next, err := c.successor(set, c.configured(), c.options)
+	if err != nil {
+		return nil, fmt.Errorf("plan a swap: %w", err)
+	}
+	standing, err := c.stand()
+	if err != nil {
+		return nil, fmt.Errorf("plan a swap: %w", err)
+	}
+	c.pause()
+	if err := c.Err(); err != nil {
+		return nil, fmt.Errorf("plan a swap: %w", err)
+	}
+	next.adoptStreams(standing, nil)
+	w := &swap{core: next, old: c, dry: true}
+	w.plan()
+	return w.changes, nil
+}
+
+// configured are the streams as they were given.
+func (c *Core) configured() []Stream {
+	list := make([]Stream, len(c.streams))
+	for i, s := range c.streams {
+		list[i] = s.Stream
+	}
+	return list
+}
+
+// successor makes a Core that may take over from this one, with as many shards in the end.
+func (c *Core) successor(set *rules.Set, streams []Stream, o Options) (*Core, error) {
+	if err := sameSlots(c.set.Schema, set.Schema); err != nil {
+		return nil, err
+	}
+	o.Shards = c.options.Shards
+	return assemble(set, streams, o, c.numbers)
+}
+
+// resume makes a Core that has only been assembled go on from a state.
+func (c *Core) resume(state *State) []Change {
+	w := &swap{core: c, old: state.core, state: state, machines: map[*version][]*nfa.Machine{}, before: map[*version]*version{}, adopted: map[*version]bool{}}
 	c.adoptStreams(state.standing, nil)
 	w.plan()
 	c.complete()
@@ -122,7 +174,7 @@ func Resume(set *rules.Set, streams []Stream, o Options, state *State) (*Core, [
 	w.forget()
 	w.take()
 	c.run()
-	return c, w.changes, nil
+	return w.changes
 }
 
 // sameSlots reports the first field that has moved.
@@ -140,6 +192,8 @@ type swap struct {
 	core, old *Core
 	state     *State
 	changes   []Change
+	// dry says that nothing moves: it is only asked what would become of each rule.
+	dry bool
 	// machines are those that go on, by the version in the new Core, and before the versions that they were of.
 	machines map[*version][]*nfa.Machine
 	before   map[*version]*version
@@ -235,15 +289,19 @@ func (w *swap) changeVersion(before, v *version) Change {
 		if within == 0 {
 			within = drainDefault
 		}
-		before.until = before.clock.released.Add(within)
+		if !w.dry {
+			before.until = before.clock.released.Add(within)
+		}
 		older = append(older, before)
 	}
 	for len(older) > drainsMax {
 		c.Dropped += w.open(older[0])
 		older = older[1:]
 	}
-	for _, x := range older {
-		w.drain(x, v)
+	if !w.dry {
+		for _, x := range older {
+			w.drain(x, v)
+		}
 	}
 	return c
 }
@@ -253,6 +311,9 @@ func (w *swap) keep(before, v *version) error {
 	list := make([]*nfa.Machine, 0, len(w.core.shards))
 	for i, p := range w.old.parts(before) {
 		// They are of one program, so the first one tells of all.
+		if w.dry {
+			return p.machine.Fits(v.rule.Program)
+		}
 		if err := p.machine.Under(v.rule.Program, w.core.memo(v, i)); err != nil {
 			return err
 		}
