@@ -27,7 +27,7 @@ demo: ## 200,000 generated events through the shipped rules; needs nothing but G
 	@$(BIN)/cepd demo
 
 test: ## all tests (under 5 minutes); uses what is there, names what it lacks
-	@CEPD_EXHAUSTIVE=$${CEPD_EXHAUSTIVE:-4} go test -json ./... | go run ./test/report
+	@CEPD_EXHAUSTIVE=$${CEPD_EXHAUSTIVE:-4} go run ./test/kafka lend go test -json ./... | go run ./test/report
 
 check: lint race ## what a change must pass: format, vet, linters, race tests with invariants
 
@@ -39,7 +39,7 @@ lint:
 
 race:
 	@# test/kill watches other processes, which are not built for the race detector.
-	@go test -json -race -tags invariants $$(go list ./... | grep -v /test/kill) | go run ./test/report
+	@go run ./test/kafka lend go test -json -race -tags invariants $$(go list ./... | grep -v /test/kill) | go run ./test/report
 
 bench: ## the benchmarks of docs/benchmarks.md, each beside its yardstick
 	@go run ./test/bench
@@ -52,8 +52,11 @@ sim: ## whole-engine simulation with crashes, lost replies and failovers: SEEDS 
 	@go test ./test/sim -run '^TestSeeds$$' -count 1 -timeout 0 -v -seeds $(SEEDS) -from $${FROM:-1} | grep -v '^=== '
 
 N ?= 50
-kill: ## kill -9 of the real process against a real redis-server: at every failpoint, and N (50) times at random
+kill: ## kill -9 of the real process against real servers: at every failpoint, and N (50) times at random; and of Kafka brokers
 	@CEPD_KILLS=$(N) go test ./test/kill -count 1 -timeout 0 -v | grep -v '^=== '
+	@go test ./internal/kafkawire/kafkatest -run ThreeNodes -nodes -count 1 -timeout 0 -v | grep -v '^=== '
+	@go test ./internal/kafkawire -run BrokerOfItsOwn -kills $$(( ($(N) + 9) / 10 )) -count 1 -timeout 0 -v | grep -v '^=== '
+	@go test ./sinks/kafkasink -run Killed -kills $$(( ($(N) + 4) / 5 )) -count 1 -timeout 0 -v | grep -v '^=== '
 
 soak: ## 50 million events with keys that never come back: memory stays flat
 	@go run ./test/bench -soak

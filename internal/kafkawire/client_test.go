@@ -136,37 +136,21 @@ func offset(t testing.TB, client *kafkawire.Client, topic kafkawire.Topic, m kaf
 	return offsets[partition]
 }
 
-// franz is the same, by the witness, up to the last record that we saw or a moment of silence.
-func franz(t testing.TB, c *kafkatest.Cluster, topic string, partition int32, n int) []string {
+// franz is the same, by the witness.
+func franz(t testing.TB, c *kafkatest.Cluster, topic string, partition int32, end int64) []string {
 	t.Helper()
-	client := c.Client(t, kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().AtStart()}}))
-	defer client.Close()
 	var got []string
-	for {
-		// Whether more comes than we saw can only be told by waiting a little.
-		wait := 300 * time.Millisecond
-		if len(got) < n {
-			wait = 20 * time.Second
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), wait)
-		fetches := client.PollFetches(ctx)
-		cancel()
-		if fetches.NumRecords() == 0 {
-			if err := fetches.Err(); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-				t.Fatal(err)
-			}
-			return got
-		}
-		fetches.EachRecord(func(r *kgo.Record) { got = append(got, show(r.Offset, r.Key, r.Value, len(r.Headers))) })
+	for _, r := range c.ReadPartition(t, topic, partition, 0, end) {
+		got = append(got, show(r.Offset, r.Key, r.Value, len(r.Headers)))
 	}
+	return got
 }
 
 // same reads a partition by both.
 func same(t testing.TB, c *kafkatest.Cluster, client *kafkawire.Client, topic kafkawire.Topic, partition int32) []string {
 	t.Helper()
 	we := ours(t, client, topic, partition)
-	if they := franz(t, c, topic.Name, partition, len(we)); !slices.Equal(we, they) {
+	if they := franz(t, c, topic.Name, partition, settled(t, client, topic, partition)); !slices.Equal(we, they) {
 		t.Errorf("%s/%d: we read %d records\n%s\nfranz-go %d\n%s", topic.Name, partition, len(we), strings.Join(we, "\n"), len(they), strings.Join(they, "\n"))
 	}
 	return we

@@ -41,7 +41,7 @@ func holds(t *testing.T, client *kafkawire.Client, l *kafkatest.Log) {
 	for _, limit := range []int32{1, 1 << 20} {
 		// kfake leaves the list of aborted transactions out of an answer that the limit of all partitions cuts: so it is
 		// that of the one partition which cuts.
-		f := fetcher(t, client, kafkawire.FetcherConfig{PartitionBytes: limit})
+		f := fetcher(t, client, kafkawire.FetcherConfig{PartitionBytes: limit, MaxWait: 5 * time.Millisecond})
 		for i, start := range starts {
 			if start >= l.Stable || limit == 1 && len(starts) > 20 && i%8 != 0 { // a fetch for each batch
 				continue
@@ -89,6 +89,7 @@ func TestCodecs(t *testing.T) {
 
 // Compaction leaves holes, batches without records and markers without transactions.
 func TestCompacted(t *testing.T) {
+	t.Parallel() // it waits for the cleaner
 	kafkatest.Each(t, func(t *testing.T, c *kafkatest.Cluster) {
 		l, _ := kafkatest.Compacted(t, c)
 		holds(t, newClient(t, c), l)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -54,27 +55,57 @@ func (s *stage) batch(partition int32, values ...string) kafkawire.PartitionBatc
 	return b
 }
 
-// TestTransactions runs in both versions of transactions, on the fake and on real brokers of its own, which it may kill.
+var kills = flag.Int("kills", 0, "how often TestBrokerOfItsOwn kills its broker in the middle of a transaction, in each version")
+
+// TestTransactions runs in both versions of transactions on the fake, and in version 2 on the broker that tests share.
 func TestTransactions(t *testing.T) {
 	for version := 1; version <= 2; version++ {
-		all := func(t *testing.T, c *kafkatest.Cluster) {
-			t.Run("write", func(t *testing.T) { testWriting(t, c, version) })
-			t.Run("take over", func(t *testing.T) { testTakeOver(t, c) })
-			t.Run("cuts", func(t *testing.T) { testCuts(t, c, version) })
-			if c.Real() {
-				t.Run("kill", func(t *testing.T) { testKill(t, c) })
-				if version == 2 {
-					t.Run("false fence", func(t *testing.T) { testFalseFence(t, c) })
-				}
-			}
-		}
 		t.Run(fmt.Sprintf("kfake v%d", version), func(t *testing.T) {
-			all(t, kafkatest.StartFake(t, kafkatest.FakeOptions{TransactionVersion: version}).As)
-		})
-		t.Run(fmt.Sprintf("kafka v%d", version), func(t *testing.T) {
-			all(t, kafkatest.Start(t, kafkatest.Options{TransactionVersion: version}))
+			testTransactions(t, kafkatest.StartFake(t, kafkatest.FakeOptions{TransactionVersion: version}).As, version)
 		})
 	}
+	t.Run("kafka v2", func(t *testing.T) { testTransactions(t, kafkatest.Shared(t), 2) })
+}
+
+func testTransactions(t *testing.T, c *kafkatest.Cluster, version int) {
+	t.Run("write", func(t *testing.T) { testWriting(t, c, version) })
+	t.Run("take over", func(t *testing.T) { testTakeOver(t, c) })
+	t.Run("cuts", func(t *testing.T) { testCuts(t, c, version) })
+}
+
+// TestBrokerOfItsOwn has a broker that it may kill, which begins with version 1 and is told to have version 2 while a producer
+// is open. It takes ten seconds, most of them for two starts; each of -kills takes five more.
+func TestBrokerOfItsOwn(t *testing.T) {
+	t.Parallel()
+	c := kafkatest.Start(t, kafkatest.Options{TransactionVersion: 1})
+	testTransactions(t, c, 1)
+	for range *kills {
+		t.Run("kill v1", func(t *testing.T) { testKill(t, c) })
+	}
+	t.Run("change", func(t *testing.T) { testChange(t, c) })
+	for range *kills {
+		t.Run("kill v2", func(t *testing.T) { testKill(t, c) })
+	}
+	t.Run("false fence", func(t *testing.T) { testFalseFence(t, c) })
+}
+
+// The cluster gets another version while a producer is open. It goes on with the one that it has, which the cluster still
+// speaks, and takes the new one when it recovers.
+func testChange(t *testing.T, c *kafkatest.Cluster) {
+	s := newStage(t, c, 2)
+	o := newOutbox(t, s, s.client)
+	o.write(t, 2)
+	if o.p.Version() != 1 {
+		t.Errorf("version %d before the change", o.p.Version())
+	}
+	c.Finalize(t, "transaction.version", 2)
+	o.write(t, 4)
+	kafkatest.WaitFor(t, "version 2", func() bool {
+		o.settle(t, o.p.Recover)
+		return o.p.Version() == 2
+	})
+	o.write(t, 6)
+	o.verify(t)
 }
 
 func testWriting(t *testing.T, c *kafkatest.Cluster, version int) {

@@ -16,7 +16,7 @@ func way(t *testing.T, c *kafkatest.Cluster, e kafkatest.Endpoint, change func(*
 	t.Helper()
 	return newClient(t, c, func(config *kafkawire.Config) {
 		config.Brokers, config.TLS = e.Addresses, e.TLS
-		config.RetryFor = 300 * time.Millisecond
+		config.RetryFor = 50 * time.Millisecond
 		if e.Mechanism != "" {
 			config.SASL = &kafkawire.SASL{Mechanism: kafkawire.Mechanism(e.Mechanism), User: e.User, Password: e.Password}
 		}

@@ -1,18 +1,21 @@
 // Command kafka starts and ends a Kafka broker for people: a node of its own, with transactions, on the loopback address. It
 // is what make kafka and make kafka-stop run; fetch, for make deps, fetches what a broker runs on. docs/kafka-broker.md tells
-// more. The tests start their brokers themselves.
+// more. The tests start their brokers themselves; lend runs a command, go test, with a broker that all packages share.
 //
 //	kafka [-dir build/kafka] [-port 9092] start
 //	kafka [-dir build/kafka] stop
 //	kafka fetch
+//	kafka lend COMMAND [ARGUMENT...]
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 
 	"github.com/cepd/cepd/internal/kafkawire/kafkatest"
@@ -25,6 +28,9 @@ func main() {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := run(ctx, os.Stdout, flag.Args(), *dir, *port)
 	cancel()
+	if e, ok := errors.AsType[*exec.ExitError](err); ok {
+		os.Exit(max(e.ExitCode(), 1)) // the command has said why
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "kafka:", err)
 		os.Exit(1)
@@ -32,7 +38,10 @@ func main() {
 }
 
 func run(ctx context.Context, out io.Writer, args []string, dir string, port int) error {
-	const usage = "say start, stop or fetch, not %q"
+	const usage = "say start, stop, fetch, or lend and a command, not %q"
+	if len(args) > 1 && args[0] == "lend" {
+		return lend(ctx, exec.Command(args[1], args[2:]...))
+	}
 	if len(args) != 1 {
 		return fmt.Errorf(usage, args)
 	}
@@ -60,4 +69,23 @@ func run(ctx context.Context, out io.Writer, args []string, dir string, port int
 	default:
 		return fmt.Errorf(usage, args)
 	}
+}
+
+// lend runs a command. Where no broker can run here it runs all the same: each test says what is missing. An interrupt reaches
+// the command by itself, as one of the same terminal.
+func lend(ctx context.Context, command *exec.Cmd) (err error) {
+	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
+	lender, err := kafkatest.Lend(ctx)
+	if err != nil {
+		return err
+	}
+	if lender != nil {
+		defer func() {
+			if closed := lender.Close(); err == nil {
+				err = closed
+			}
+		}()
+		command.Env = append(os.Environ(), lender.Environment())
+	}
+	return command.Run()
 }

@@ -15,8 +15,9 @@
 //		})
 //	}
 //
-// The tests of one process share one broker, which [Run] ends: their topics have names of their own. A test that harms
-// its broker takes one for itself with [Start]. Without Java or the jars, tests on the real broker are skipped with a line
+// The tests of one process share one broker, which [Run] ends: their topics have names of their own. Several packages share
+// the one of a [Lender], where their processes were started with it. A test that harms its broker takes one for itself with
+// [Start]. Without Java or the jars, tests on the real broker are skipped with a line
 // that says what is missing.
 //
 // # Concurrency
@@ -26,7 +27,7 @@
 //
 // # Cost
 //
-// A broker takes four seconds to start, on a machine that has never had one half a minute more, and 200 MB of memory. The
+// A broker takes two to four seconds to start, on a machine that has never had one half a minute more, and 200 MB of memory. The
 // fake takes a millisecond.
 //
 // # Caveats

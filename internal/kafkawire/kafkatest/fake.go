@@ -104,7 +104,7 @@ func StartFake(t testing.TB, o FakeOptions) *Fake {
 	f.inner = c.Client(t, kgo.ClientID("kafkatest"))
 	cluster.ControlKey(kmsg.InitProducerID.Int16(), f.initProducerID)
 	if o.TransactionVersion != 0 {
-		c.finalize(t, "transaction.version", o.TransactionVersion)
+		c.Finalize(t, "transaction.version", o.TransactionVersion)
 	}
 	return f
 }
@@ -112,12 +112,15 @@ func StartFake(t testing.TB, o FakeOptions) *Fake {
 // bubblePort is below the ports of a fake in a bubble.
 const bubblePort = 9091
 
-// finalize sets a feature of the cluster.
-func (c *Cluster) finalize(t testing.TB, feature string, level int) {
+// Finalize sets a feature of the cluster, such as transaction.version.
+func (c *Cluster) Finalize(t testing.TB, feature string, level int) {
 	t.Helper()
 	r := kmsg.NewPtrUpdateFeaturesRequest()
 	u := kmsg.NewUpdateFeaturesRequestFeatureUpdate()
-	u.Feature, u.MaxVersionLevel, u.AllowDowngrade, u.UpgradeType = feature, int16(level), true, 2
+	u.Feature, u.MaxVersionLevel, u.UpgradeType = feature, int16(level), 1
+	if c.Fake != nil { // it begins with the newest
+		u.AllowDowngrade, u.UpgradeType = true, 2
+	}
 	r.FeatureUpdates = append(r.FeatureUpdates, u)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

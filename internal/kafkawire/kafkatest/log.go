@@ -490,16 +490,22 @@ func (c *Cluster) Remake(t testing.TB, topic string, partitions int, configs ...
 	c.CreateTopic(t, topic, partitions, configs...)
 }
 
-// Read reads partition 0 of a topic with franz-go, committed records only, up to an offset, and returns those from an offset
-// on.
+// Read reads partition 0 of a topic; see ReadPartition.
 func (c *Cluster) Read(t testing.TB, topic string, from, to int64) []*kgo.Record {
+	t.Helper()
+	return c.ReadPartition(t, topic, 0, from, to)
+}
+
+// ReadPartition reads a partition of a topic with franz-go, committed records only, up to an offset that is stable, and returns
+// those from an offset on.
+func (c *Cluster) ReadPartition(t testing.TB, topic string, partition int32, from, to int64) []*kgo.Record {
 	t.Helper()
 	var l []*kgo.Record
 	if from >= to {
 		return nil
 	}
 	client := c.Client(t, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().At(from)}}))
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().At(from)}}))
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

@@ -2,7 +2,10 @@ package kafkatest
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -27,21 +30,40 @@ type node struct {
 // file is one of the node's files.
 func (n *node) file(name string) string { return filepath.Join(n.dir, name) }
 
-// format gives the node's directory the identity of the cluster, and the user, where it has not got them.
+// format gives the node's directory the identity of the cluster, and the user, where it has not got them. What the tool makes of
+// the same arguments is kept beside the jars: it takes as long as half a start.
 func (b *Broker) format(n *node) error {
-	if _, err := os.Stat(filepath.Join(n.dir, "data", "meta.properties")); err == nil {
+	data := filepath.Join(n.dir, "data")
+	if _, err := os.Stat(filepath.Join(data, "meta.properties")); err == nil {
 		return nil
 	}
-	args := []string{"format", "--cluster-id", clusterID, "--config", n.file("server.properties")}
+	args := []string{"format", "--cluster-id", clusterID}
 	for _, m := range []string{"SCRAM-SHA-256", "SCRAM-SHA-512"} {
 		args = append(args, "--add-scram", fmt.Sprintf("%s=[name=%s,password=%s]", m, user, password))
 	}
 	if v := b.options.TransactionVersion; v != 0 {
 		args = append(args, "--feature", fmt.Sprintf("transaction.version=%d", v))
 	}
+	sum := sha256.Sum256([]byte(strings.Join(args, " ")))
+	kept := filepath.Join(b.runtime.lib, fmt.Sprintf("formatted-%x-%d", sum[:6], n.id))
+	if _, err := os.Stat(kept); err == nil {
+		return os.CopyFS(data, os.DirFS(kept))
+	}
+	args = append(args, "--config", n.file("server.properties"))
 	cmd := b.runtime.command(b.options, n.file("log4j2.properties"), nil, "kafka.tools.StorageTool", args...)
 	if said, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("format node %d: %w: %s", n.id, err, bytes.TrimSpace(said))
+	}
+	dir, err := os.MkdirTemp(b.runtime.lib, "formatting-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if err := os.CopyFS(dir, os.DirFS(data)); err != nil {
+		return err
+	}
+	if err := os.Rename(dir, kept); err != nil && !errors.Is(err, fs.ErrExist) { // another process may have been first
+		return fmt.Errorf("keep a formatted directory: %w", err)
 	}
 	return nil
 }

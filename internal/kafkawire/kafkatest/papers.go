@@ -46,6 +46,23 @@ func newPapers(t testing.TB, dir string) *papers {
 	return p
 }
 
+// readPapers returns those that makePapers has written into a directory, as a client of another process sees them.
+func readPapers(dir string) (*papers, error) {
+	p := &papers{
+		pool: x509.NewCertPool(), ca: filepath.Join(dir, "ca.pem"),
+		clientCert: filepath.Join(dir, "client.pem"), clientKey: filepath.Join(dir, "client.key"),
+	}
+	text, err := os.ReadFile(p.ca)
+	if err != nil {
+		return nil, err
+	}
+	if !p.pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("%s is no certificate", p.ca)
+	}
+	p.pair, err = tls.LoadX509KeyPair(p.clientCert, p.clientKey)
+	return p, err
+}
+
 // makePapers writes new certificates into a directory.
 func makePapers(dir string) (*papers, error) {
 	now := time.Now()
