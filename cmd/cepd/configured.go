@@ -49,7 +49,7 @@ func (f *jobFlags) load() (*config.Config, *rules.Set, patterns.Diagnostics, err
 	if set != nil {
 		diagnostics = append(diagnostics, cfg.CheckRules(set.Rules, set.Sources)...)
 	}
-	diagnostics = append(diagnostics, refusals(cfg)...)
+	diagnostics = append(append(diagnostics, refusals(cfg)...), listenerRefusals(cfg)...)
 	if len(diagnostics.Errors()) > 0 {
 		return nil, nil, diagnostics, nil
 	}

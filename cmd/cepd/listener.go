@@ -7,69 +7,65 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"net/url"
+	"sync"
+	"sync/atomic"
 	"time"
-
-	"github.com/labstack/echo/v4"
-
-	"github.com/cepd/cepd/cep/source/httpsource"
 )
 
 const (
-	// headerTimeout, requestTimeout and idleTimeout end connections that do nothing: a client on the same machine sends its
-	// header at once and the largest body within seconds.
+	// headerTimeout, requestTimeout and idleTimeout end connections that do nothing: a client sends its header at once and the
+	// largest body within seconds.
 	headerTimeout  = 10 * time.Second
 	requestTimeout = 2 * time.Minute
 	idleTimeout    = 2 * time.Minute
 	// headerMax is the size of the largest header: proxies add some kilobytes.
 	headerMax = 64 << 10
+	// connectionsMax is how many connections are open at once; others wait to be accepted. A connection takes some 50 KiB, and
+	// a process may have 1,024 files open where nobody has said otherwise, of which sources, sinks and the state need some.
+	connectionsMax = 512
 )
 
-// listener answers HTTP: pushed events, health and status.
+// listener answers HTTP.
 type listener struct {
 	net    net.Listener
 	server *http.Server
-	done   chan struct{}
+	// handler answers; another one takes its place while requests come in.
+	handler atomic.Pointer[http.Handler]
+	done    chan struct{}
 }
 
-// listen takes the address, so that nothing has been changed yet where it is in use.
-func listen(ctx context.Context, address string) (*listener, error) {
+// listen takes the address, so that nothing has been changed yet where it is in use. setting is what chose it.
+func listen(ctx context.Context, setting, address string) (*listener, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("http.listen: %w; choose another address, or write off", err)
+		return nil, fmt.Errorf("%s: %w; choose another address, or write off", setting, err)
 	}
-	return &listener{net: l, done: make(chan struct{})}, nil
+	few := &fewConnections{Listener: l, free: make(chan struct{}, connectionsMax), closed: make(chan struct{})}
+	return &listener{net: few, done: make(chan struct{})}, nil
 }
 
-// health is what /healthz answers.
-type health struct {
-	Status string `json:"status"`
-	// Degraded names each part that is not as it should be, and why.
-	Degraded []string `json:"degraded,omitempty"`
-}
+// answer has a handler answer from now on.
+func (l *listener) answer(h http.Handler) { l.handler.Store(&h) }
 
-// serve answers requests until close. status returns what /status shows, degraded what is wrong.
-func (l *listener) serve(push http.Handler, status func() any, degraded func() []string, log *slog.Logger) {
-	e := echo.New()
-	e.HTTPErrorHandler = problem
-	e.Use(refuseBrowsers)
-	e.Any(httpsource.Prefix+"*", echo.WrapHandler(push))
-	e.GET("/healthz", func(c echo.Context) error {
-		h, code := health{Status: "ok"}, http.StatusOK
-		if h.Degraded = degraded(); len(h.Degraded) > 0 {
-			h.Status, code = "degraded", http.StatusServiceUnavailable
-		}
-		return c.JSON(code, h)
-	})
-	e.GET("/status", func(c echo.Context) error { return c.JSONPretty(http.StatusOK, status(), "  ") })
+// serve answers requests until close; certificates are nil where TLS is not spoken.
+func (l *listener) serve(h http.Handler, c *certificates, log *slog.Logger) {
+	l.answer(h)
 	l.server = &http.Server{
-		Handler: e, ReadHeaderTimeout: headerTimeout, ReadTimeout: requestTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerMax,
+		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*l.handler.Load()).ServeHTTP(w, r) }),
+		ReadHeaderTimeout: headerTimeout, ReadTimeout: requestTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerMax,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	run := func() error { return l.server.Serve(l.net) }
+	if c != nil {
+		l.server.TLSConfig = c.config()
+		run = func() error { return l.server.ServeTLS(l.net, "", "") }
 	}
 	go func() {
 		defer close(l.done)
-		if err := l.server.Serve(l.net); !errors.Is(err, http.ErrServerClosed) {
+		if err := run(); !errors.Is(err, http.ErrServerClosed) {
 			log.Error("the HTTP listener has ended", "err", err)
 		}
 	}()
@@ -90,38 +86,66 @@ func (l *listener) close(ctx context.Context) {
 	<-l.done
 }
 
-// problem answers with an error as RFC 9457 has it.
-func problem(err error, c echo.Context) {
-	if c.Response().Committed {
-		return
-	}
-	code, title := http.StatusInternalServerError, "internal error"
-	if he, ok := errors.AsType[*echo.HTTPError](err); ok {
-		code, title = he.Code, fmt.Sprint(he.Message)
-	}
-	c.Response().Header().Set(echo.HeaderContentType, "application/problem+json")
-	// The client is gone where this fails.
-	_ = c.JSON(code, struct {
-		Title  string `json:"title"`
-		Status int    `json:"status"`
-	}{title, code})
+// fewConnections accepts a connection only where there are fewer than free has room for.
+type fewConnections struct {
+	net.Listener
+	free    chan struct{}
+	closing sync.Once
+	closed  chan struct{}
 }
 
-// refuseBrowsers keeps pages of other sites from reaching the listener through the browser of somebody on this machine: by
-// a request of their own, or under a name that they have made point here.
-func refuseBrowsers(next echo.HandlerFunc) echo.HandlerFunc {
-	foreign := http.NewCrossOriginProtection()
-	return func(c echo.Context) error {
-		r := c.Request()
-		if err := foreign.Check(r); err != nil {
-			return echo.NewHTTPError(http.StatusForbidden, "requests of other sites are refused")
-		}
-		browser := r.Header.Get("Sec-Fetch-Site") != "" || r.Header.Get("Origin") != ""
-		if browser && !isLoopback(r.Host) {
-			return echo.NewHTTPError(http.StatusForbidden, "the address must be a loopback address")
-		}
-		return next(c)
+// Accept implements [net.Listener].
+func (l *fewConnections) Accept() (net.Conn, error) {
+	select {
+	case l.free <- struct{}{}:
+	case <-l.closed:
+		return nil, net.ErrClosed
 	}
+	c, err := l.Listener.Accept()
+	if err != nil {
+		<-l.free
+		return nil, err
+	}
+	return &countedConnection{Conn: c, free: l.free}, nil
+}
+
+// Close implements [net.Listener].
+func (l *fewConnections) Close() error {
+	l.closing.Do(func() { close(l.closed) })
+	return l.Listener.Close()
+}
+
+// countedConnection makes room when it is closed.
+type countedConnection struct {
+	net.Conn
+	free   chan struct{}
+	closed sync.Once
+}
+
+// Close implements [net.Conn].
+func (c *countedConnection) Close() error {
+	defer c.closed.Do(func() { <-c.free })
+	return c.Conn.Close()
+}
+
+// profiles answers on the listener for administrators: what the process does and has in memory. Whoever is on the machine
+// reaches it, and no page in a browser does.
+func profiles() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	foreign := http.NewCrossOriginProtection()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		strictHeaders(w.Header(), false)
+		if foreign.Check(r) != nil || !isLoopback(r.Host) {
+			http.Error(w, "requests of other sites are refused", http.StatusForbidden)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
 }
 
 // isLoopback reports whether a Host header names this machine.

@@ -2,26 +2,51 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/cepd/cepd/cmd/cepd/config"
 )
 
-// serving runs a listener until the test ends and returns its address.
-func serving(t *testing.T, push http.Handler, wrong []string) string {
+// serving runs the listener of a daemon whose job is being restored, until the test ends.
+func serving(t *testing.T, h config.HTTP, push http.HandlerFunc) (*daemon, string) {
 	t.Helper()
-	l, err := listen(t.Context(), "127.0.0.1:0")
-	if err != nil {
+	if h.Listen == "" {
+		h.Listen = "127.0.0.1:0"
+	}
+	if h.Admin == "" {
+		h.Admin = "off"
+	}
+	h.Audit = filepath.Join(t.TempDir(), "audit.jsonl")
+	d := &daemon{config: &config.Config{Job: "test", HTTP: h}, log: slog.New(slog.DiscardHandler), begun: time.Now(), audit: &audit{path: h.Audit}}
+	if push != nil {
+		handler := http.Handler(push)
+		d.push.Store(&handler)
+	}
+	if err := d.listen(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	l.serve(push, func() any { return map[string]int{"n": 1} }, func() []string { return wrong }, slog.New(slog.DiscardHandler))
-	t.Cleanup(func() { l.close(t.Context()) })
-	return l.net.Addr().String()
+	t.Cleanup(func() {
+		d.listener.close(t.Context())
+		d.admin.close(t.Context())
+	})
+	return d, "http://" + d.listener.net.Addr().String()
 }
 
-func ask(t *testing.T, method, url string, header ...string) (int, string, string) {
+// ask sends a request; headers are NAME:VALUE.
+func ask(t *testing.T, method, url string, header ...string) (status int, headers http.Header, body string) {
+	t.Helper()
+	return askBy(t, http.DefaultClient, method, url, header...)
+}
+
+func askBy(t *testing.T, client *http.Client, method, url string, header ...string) (status int, headers http.Header, body string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
 	if err != nil {
@@ -29,11 +54,11 @@ func ask(t *testing.T, method, url string, header ...string) (int, string, strin
 	}
 	for _, h := range header {
 		name, value, _ := strings.Cut(h, ":")
-		if r.Header.Set(name, value); name == "Host" {
+		if r.Header.Add(name, value); name == "Host" {
 			r.Host = value
 		}
 	}
-	a, err := http.DefaultClient.Do(r)
+	a, err := client.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,62 +67,152 @@ func ask(t *testing.T, method, url string, header ...string) (int, string, strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	return a.StatusCode, a.Header.Get("Content-Type"), string(text)
+	return a.StatusCode, a.Header, string(text)
 }
 
-// The listener answers what it has, and nothing of it to pages of other sites.
+// echoPush answers a posted request with what it was.
+func echoPush(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusAccepted)
+	_, _ = io.WriteString(w, r.Method+" "+r.URL.Path) // the test sees what is missing
+}
+
+// The listener answers what it has before there is a job, and nothing of it to pages of other sites.
 func TestListener(t *testing.T) {
-	push := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.WriteHeader(http.StatusAccepted)
-		_, _ = io.WriteString(w, r.Method+" "+r.URL.Path) // the test sees what is missing
-	})
-	at := "http://" + serving(t, push, nil)
-	ill := "http://" + serving(t, push, []string{"sink bus: refused"})
+	_, at := serving(t, config.HTTP{}, echoPush)
+	_, early := serving(t, config.HTTP{}, nil)
 	_, port, _ := strings.Cut(strings.TrimPrefix(at, "http://"), ":")
+	const problemJSON = "application/problem+json"
 	for _, test := range []struct {
 		method, url string
 		header      []string
 		code        int
 		kind, text  string
 	}{
-		{"GET", at + "/healthz", nil, 200, "application/json", `{"status":"ok"}`},
-		{"GET", ill + "/healthz", nil, 503, "application/json", `{"status":"degraded","degraded":["sink bus: refused"]}`},
-		{"GET", at + "/status", nil, 200, "application/json", "{\n  \"n\": 1\n}"},
+		{"GET", at + "/healthz", nil, 503, "application/json", `"starting"`},
+		{"GET", at + "/ready", nil, 503, "application/json", `"starting"`},
+		{"GET", at + "/status", nil, 200, "application/json", `"phase": "starting"`},
+		{"GET", at + "/v1/rules", nil, 503, problemJSON, "being restored"},
+		{"POST", at + "/-/reload", nil, 503, problemJSON, "being restored"},
+		{"GET", at + "/-/reload", nil, 503, problemJSON, "being restored"},
+		{"POST", early + "/v1/streams/a/events", nil, 503, problemJSON, "being restored"},
 		{"POST", at + "/v1/streams/a/events", nil, 202, "text/plain; charset=utf-8", "POST /v1/streams/a/events"},
 		{"PUT", at + "/v1/streams/a%2Fb/events", nil, 202, "text/plain; charset=utf-8", "PUT /v1/streams/a/b/events"},
-		{"GET", at + "/", nil, 404, "application/problem+json", `{"title":"Not Found","status":404}`},
-		{"POST", at + "/status", nil, 405, "application/problem+json", `{"title":"Method Not Allowed","status":405}`},
-		{"POST", at + "/v1/streams/a/events", []string{"Origin:http://evil.example"}, 403, "application/problem+json", `{"title":"requests of other sites are refused","status":403}`},
-		{"POST", at + "/v1/streams/a/events", []string{"Sec-Fetch-Site:cross-site"}, 403, "application/problem+json", `{"title":"requests of other sites are refused","status":403}`},
-		{"GET", at + "/status", []string{"Sec-Fetch-Site:same-origin", "Host:evil.example:" + port}, 403, "application/problem+json", `{"title":"the address must be a loopback address","status":403}`},
-		{"GET", at + "/healthz", []string{"Sec-Fetch-Site:same-origin", "Host:localhost:" + port}, 200, "application/json", `{"status":"ok"}`},
-		{"GET", at + "/healthz", []string{"Host:proxied.example"}, 200, "application/json", `{"status":"ok"}`},
+		{"GET", at + "/", nil, 404, problemJSON, "Not Found"},
+		{"GET", at + "/debug/pprof/", nil, 404, problemJSON, "Not Found"},
+		{"POST", at + "/status", nil, 405, problemJSON, "Method Not Allowed"},
+		{"POST", at + "/v1/streams/a/events", []string{"Origin:http://evil.example"}, 403, problemJSON, "requests of other sites are refused"},
+		{"POST", at + "/v1/streams/a/events", []string{"Sec-Fetch-Site:cross-site"}, 403, problemJSON, "requests of other sites are refused"},
+		{"POST", at + "/-/reload", []string{"Sec-Fetch-Site:cross-site"}, 403, problemJSON, "requests of other sites are refused"},
+		{"GET", at + "/status", []string{"Sec-Fetch-Site:same-origin", "Host:evil.example:" + port}, 403, problemJSON, "the address must be a loopback address"},
+		{"GET", at + "/status", []string{"Sec-Fetch-Site:same-origin", "Host:localhost:" + port}, 200, "application/json", "starting"},
+		{"GET", at + "/status", []string{"Host:proxied.example"}, 200, "application/json", "starting"},
 	} {
-		code, kind, text := ask(t, test.method, test.url, test.header...)
-		if code != test.code || kind != test.kind || strings.TrimSuffix(text, "\n") != test.text {
+		code, headers, text := ask(t, test.method, test.url, test.header...)
+		if kind := headers.Get("Content-Type"); code != test.code || kind != test.kind || !strings.Contains(text, test.text) {
 			t.Errorf("%s %s %v: %d %s %q", test.method, test.url, test.header, code, kind, text)
 		}
-		if strings.HasSuffix(kind, "json") && !json.Valid([]byte(text)) {
+		if strings.HasSuffix(headers.Get("Content-Type"), "json") && !json.Valid([]byte(text)) {
 			t.Errorf("%s: no JSON: %s", test.url, text)
 		}
+		for name, want := range map[string]string{
+			"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Cache-Control": "no-store", "Referrer-Policy": "no-referrer",
+			"Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+		} {
+			if got := headers.Get(name); got != want {
+				t.Errorf("%s %s: %s: %q, want %q", test.method, test.url, name, got, want)
+			}
+		}
+	}
+}
+
+// Profiles are on a listener of their own, which no page of another site reaches.
+func TestProfilesAreApart(t *testing.T) {
+	d, _ := serving(t, config.HTTP{Admin: "127.0.0.1:0"}, nil)
+	at := "http://" + d.admin.net.Addr().String()
+	if code, _, text := ask(t, "GET", at+"/debug/pprof/goroutine?debug=1"); code != 200 || !strings.Contains(text, "goroutine profile") {
+		t.Errorf("%d %.100s", code, text)
+	}
+	for _, header := range []string{"Host:evil.example", "Host:10.0.0.1:80"} {
+		if code, _, _ := ask(t, "GET", at+"/debug/pprof/", header); code != http.StatusForbidden {
+			t.Errorf("%s: %d", header, code)
+		}
+	}
+	if code, _, _ := ask(t, "GET", at+"/status"); code != http.StatusNotFound {
+		t.Errorf("the status on the listener of administrators: %d", code)
 	}
 }
 
 // An address that is taken is an error that says what to do; a listener that was never served closes too.
 func TestListenTaken(t *testing.T) {
-	l, err := listen(t.Context(), "127.0.0.1:0")
+	l, err := listen(t.Context(), "http.listen", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := listen(t.Context(), l.net.Addr().String()); err == nil || !strings.Contains(err.Error(), "choose another address, or write off") {
+	if _, err := listen(t.Context(), "http.listen", l.net.Addr().String()); err == nil || !strings.Contains(err.Error(), "choose another address, or write off") {
 		t.Errorf("%v", err)
 	}
 	l.close(t.Context())
-	again, err := listen(t.Context(), l.net.Addr().String())
+	again, err := listen(t.Context(), "http.listen", l.net.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
 	again.close(t.Context())
 	var none *listener
 	none.close(t.Context())
+}
+
+// Connections beyond the limit wait until others are closed, and the listener closes while they do.
+func TestFewConnections(t *testing.T) {
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &fewConnections{Listener: inner, free: make(chan struct{}, 2), closed: make(chan struct{})}
+	accepted, ended := make(chan net.Conn, 10), make(chan error, 1)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				ended <- err
+				return
+			}
+			accepted <- c
+		}
+	}()
+	for range 3 {
+		c, err := net.Dial("tcp", inner.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close() }()
+	}
+	first := <-accepted
+	<-accepted
+	select {
+	case <-accepted:
+		t.Fatal("a third connection was accepted")
+	case <-time.After(20 * time.Millisecond):
+	}
+	_, _ = first.Close(), first.Close() // twice makes room once
+	<-accepted
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
+	}
+	if err := l.Close(); !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
+	}
+}
+
+// A panic in one request is the end of that one only.
+func TestPanicInARequest(t *testing.T) {
+	_, at := serving(t, config.HTTP{}, func(http.ResponseWriter, *http.Request) { panic("a mistake") })
+	if code, _, text := ask(t, "POST", at+"/v1/streams/a/events"); code != http.StatusInternalServerError || strings.Contains(text, "a mistake") {
+		t.Errorf("%d %s", code, text)
+	}
+	if code, _, _ := ask(t, "GET", at+"/status"); code != http.StatusOK {
+		t.Errorf("%d", code)
+	}
 }

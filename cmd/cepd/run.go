@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -24,18 +21,11 @@ import (
 	"github.com/cepd/cepd/sinks/redissink"
 )
 
-const (
-	// drainTimeout is how long an end in good order may take: container runtimes kill 30 seconds after SIGTERM, and some
-	// seconds are left for closing and for their clocks.
-	drainTimeout = 24 * time.Second
-	// lastRequests is how long requests that are being answered may take of it.
-	lastRequests = 3 * time.Second
-)
-
 // runFlags are the flags of `cepd run`.
 type runFlags struct {
 	jobFlags
 	once, acceptGap, acceptRepeat bool
+	insecure                      bool
 	advance                       string
 	moved                         cep.Duration // what advance says
 }
@@ -49,6 +39,9 @@ func newRun() *cobra.Command {
 		Long: `Run the job that a configuration describes: read its sources, run its rules, and publish alerts to its sinks. State is
 kept on disk in epochs, so that a process may end at any moment, in good order or not, and the next one goes on where
 the last epoch ended: no alert is lost, and where a sink can know how far it is none comes twice.
+
+Rules that change are loaded again: when their files change, at SIGHUP, and over HTTP. Whatever is wrong with them is
+said, and those before run on.
 
 SIGTERM or SIGINT ends it in good order within 25 seconds: no more is read, a last epoch is written, what waits is
 published. A second signal ends it at once, which loses nothing either.
@@ -69,6 +62,9 @@ published. A second signal ends it at once, which loses nothing either.
 			if err := f.check(); err != nil {
 				return err
 			}
+			if f.insecure {
+				f.set = append(f.set, "http.insecure=true")
+			}
 			return runJob(cmd, f)
 		},
 	}
@@ -76,6 +72,7 @@ published. A second signal ends it at once, which loses nothing either.
 	flags := cmd.Flags()
 	flags.BoolVar(&f.once, "once", false, "read what is there, and end where it ends")
 	flags.StringVar(&f.advance, "advance", "0s", "`DURATION|end`: with --once, move time on after the last event")
+	flags.BoolVar(&f.insecure, "insecure", false, "listen where others reach the listener although nobody is asked who they are")
 	flags.BoolVar(&f.acceptGap, "accept-gap", false, "start although events or alerts may be missing: the state, a source or a destination has lost some")
 	flags.BoolVar(&f.acceptRepeat, "accept-repeat", false, "start although a destination holds alerts that this job would not send: alerts may come again")
 	return cmd
@@ -136,82 +133,6 @@ func runnable(c *config.Config, set *rules.Set, f runFlags) error {
 		}
 	}
 	return nil
-}
-
-// serve runs a job until it ends by itself or stop ends.
-func serve(stop context.Context, c *config.Config, set *rules.Set, f runFlags, stdin io.Reader, stdout io.Writer, log *slog.Logger) error {
-	log.Info("starting", "job", c.Job, "config", f.file, "version", version, "pid", os.Getpid())
-	// A signal while all is opened gives the start up; from then on it asks for an end in good order, and the job itself goes
-	// on meanwhile.
-	var l *listener
-	if c.HTTP.Listen != "off" {
-		var err error
-		if l, err = listen(stop, c.HTTP.Listen); err != nil {
-			return err
-		}
-		defer l.close(stop)
-	}
-	a, err := assemble(stop, c, set, f, stdin, stdout, log)
-	if err != nil {
-		return err
-	}
-	defer a.close(log)
-	tuneCollector(restorePercent)
-	j, err := job.New(stop, a.job)
-	tuneCollector(collectorPercent)
-	if err != nil {
-		return err
-	}
-	if l != nil {
-		status := func() wholeStatus { return statusOf(j, a.logs) }
-		l.serve(a.push, func() any { return status() }, func() []string { return degraded(status().Status) }, log)
-		log.Info("listening", "address", l.net.Addr().String())
-	}
-	logStart(log, c, set, j.Status())
-	running, abandon := context.WithCancel(context.WithoutCancel(stop))
-	defer abandon()
-	ended := make(chan error, 1)
-	go func() { ended <- j.Run(running) }()
-	select {
-	case err = <-ended:
-	case <-stop.Done():
-		err = drain(running, j, l, ended, log)
-	}
-	lastAnswers(running, l)
-	if err != nil {
-		return err
-	}
-	last := j.Status()
-	log.Info("stopped", "epoch", last.Epoch.Committed, "alerts", last.Alerts.Alerts)
-	return nil
-}
-
-// drain ends a job in good order: no more requests, no more reading, the last epoch, what waits is published. What cannot be
-// published in time is kept, and the next start publishes it.
-func drain(ctx context.Context, j *job.Job, l *listener, ended <-chan error, log *slog.Logger) error {
-	log.Info("stopping: nothing more is read; a second signal ends the process at once")
-	end, cancel := context.WithTimeout(ctx, drainTimeout)
-	defer cancel()
-	lastAnswers(end, l)
-	drained := j.Drain(end)
-	err := <-ended
-	unsent, isUnsent := errors.AsType[*job.UnsentError](drained)
-	switch {
-	case isUnsent:
-		log.Warn("not all could be published in time; it is kept, and the next start publishes it", "sinks", strings.Join(unsent.Sinks, ", "))
-		return nil
-	case errors.Is(drained, job.ErrAbandoned):
-		return fmt.Errorf("the last epoch was not written within %s: %w; nothing is lost, the next start reads again from epoch %d",
-			drainTimeout, drained, j.Status().Epoch.Committed)
-	}
-	return err
-}
-
-// lastAnswers closes the listener, once requests that are being answered have their answer.
-func lastAnswers(ctx context.Context, l *listener) {
-	ctx, cancel := context.WithTimeout(ctx, lastRequests)
-	defer cancel()
-	l.close(ctx)
 }
 
 // logStart says what runs.
