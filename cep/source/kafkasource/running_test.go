@@ -12,7 +12,6 @@ import (
 	"github.com/cepd/cepd/cep/source"
 	"github.com/cepd/cepd/cep/source/kafkasource"
 	"github.com/cepd/cepd/cep/source/sourcetest"
-	"github.com/cepd/cepd/internal/kafkawire"
 	"github.com/cepd/cepd/internal/kafkawire/kafkatest"
 )
 
@@ -67,8 +66,7 @@ func TestSuite(t *testing.T) {
 }
 
 func TestSuiteOnBroker(t *testing.T) {
+	t.Parallel()
 	c := kafkatest.Shared(t)
 	sourcetest.RunRealSource(t, func(t *testing.T) sourcetest.Running { return running(t, c) })
 }
-
-var _ = kafkawire.Config{}

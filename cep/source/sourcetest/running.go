@@ -21,7 +21,7 @@ type Running struct {
 	Open func(t *testing.T) source.Source
 	// Append adds records where the source finds them, each a JSON object.
 	Append func(t *testing.T, records ...string)
-	// End says that nothing more will come, in this process at least; nil: the source has no end.
+	// End says that nothing more will come, in this process at least; nil: the source has no end, which is then not checked.
 	End func(t *testing.T)
 	// Shut gives up what Open holds beside the source; nil: nothing.
 	Shut func(t *testing.T)
@@ -427,7 +427,7 @@ func beginsAtEnd(t *testing.T, s Running) {
 
 func ends(t *testing.T, s Running) {
 	if s.End == nil {
-		t.Skip("the source has no end")
+		return // it waits for more for ever, which other checks see
 	}
 	want := batch(0, 5)
 	s.Append(t, want...)
