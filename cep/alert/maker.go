@@ -30,11 +30,13 @@ type Counters struct {
 	// Errors is the number of evaluation errors in fields, severities and titles, LastError the newest.
 	Errors    uint64
 	LastError string
+	// LastMatch is the time of the newest match; cep.BeforeAll before the first.
+	LastMatch cep.Time
 }
 
 // NewMaker returns a Maker for a rule.
 func NewMaker(p *Plan) *Maker {
-	return &Maker{plan: p, spans: newSpans(p.Suppress), following: newFollowing(p.Follow), counters: &Counters{}}
+	return &Maker{plan: p, spans: newSpans(p.Suppress), following: newFollowing(p.Follow), counters: &Counters{LastMatch: cep.BeforeAll}}
 }
 
 // Feed sets who is shown every match as an alert of kind match or timeout before it may be held back: the rules over alerts
@@ -68,6 +70,7 @@ func (m *Maker) Make(match *cep.Match) *cep.Alert {
 	if match.Kind == cep.MatchTimeout {
 		a.Kind, a.Timed = cep.AlertTimeout, true
 	}
+	m.counters.LastMatch = max(m.counters.LastMatch, a.Time)
 	m.scope = cep.Scope{History: match.History, Key: match.Key}
 	m.fields(a)
 	if m.feed != nil {

@@ -130,3 +130,18 @@ func TestSilenceIsItsDefinition(t *testing.T) {
 		}
 	})
 }
+
+// The time of the last match is that of the newest, whatever became of it.
+func TestLastMatch(t *testing.T) {
+	p := bruteForce()
+	p.Silences = []alert.Silence{{From: 5, Until: 10}}
+	m := alert.NewMaker(p)
+	if got := m.Counters().LastMatch; got != cep.BeforeAll {
+		t.Errorf("%v before any", got)
+	}
+	m.Make(at(3, key(cep.Int(1)), twoSteps()))
+	m.Make(at(7, key(cep.Int(2)), twoSteps()))
+	if got := m.Counters().LastMatch; got != 7 {
+		t.Errorf("%v", got)
+	}
+}

@@ -355,7 +355,7 @@ func TestSummary(t *testing.T) {
 	b.Finish(engine.ToEnd)
 	got := b.Summary().Rules[0]
 	want := engine.RuleSummary{
-		ID: "r", Seen: 5, Visible: 4, Keyed: 3, NoKey: 1, Opened: 2, Matched: 1, Alerts: 1,
+		ID: "r", Seen: 5, Visible: 4, Keyed: 3, NoKey: 1, Opened: 2, Matched: 1, Alerts: 1, LastMatch: 4,
 		Taken: []engine.Count{{Name: "fail", N: 2}, {Name: "ok", N: 1}},
 		Ended: []engine.Count{{Name: "completed", N: 1}, {Name: "expired", N: 1}, {Name: "killed"}, {Name: "pruned"}},
 	}

@@ -16,13 +16,14 @@ import (
 //	            number of a book:    'm' key: what the maker of its alerts remembers
 //	            0:                   'p' uint number: an alert that a rule over alerts has not read yet
 //	counters  = version, uint visible, keyed, noKey, tooManyKeys, errors, uint count, uint hidden, text lastError,
-//	            uint alerts, suppressed, counted, errors, text lastError, uint silenced (from version 2 on)
+//	            uint alerts, suppressed, counted, errors, text lastError, uint silenced, int lastMatch (both from
+//	            version 2 on)
 //	pending   = version, text of the alert (package alert), order
 //	order     = int time, uint layer, flag timed, [place] unless timed, text rule, text key
 //	place     = value tie, flag alert, order of the alert | uint partition, [text stream, text name] if it is 0, int offset
 const recordVersion = 1
 
-// countersVersion is that of counters. The first has no number of silenced alerts.
+// countersVersion is that of counters. The first has no number of silenced alerts and no time of the last match.
 const countersVersion = 2
 
 // recordKind says what a record is.
@@ -100,7 +101,8 @@ func (x *issuer) appendCounters(dst []byte) []byte {
 	for _, u := range []uint64{c.Alerts, c.Suppressed, c.Counted, c.Errors} {
 		dst = binary.AppendUvarint(dst, u)
 	}
-	return binary.AppendUvarint(cep.AppendText(dst, c.LastError), c.Silenced)
+	dst = binary.AppendUvarint(cep.AppendText(dst, c.LastError), c.Silenced)
+	return binary.AppendVarint(dst, int64(c.LastMatch))
 }
 
 // readCounters makes the version go on counting from there. Exceptions may have come or gone since: the counts of those that
@@ -117,9 +119,9 @@ func (x *issuer) readCounters(data []byte, r *readers) error {
 		n.hidden[i] = in.Uint()
 	}
 	n.lastError = in.Text()
-	c := alert.Counters{Alerts: in.Uint(), Suppressed: in.Uint(), Counted: in.Uint(), Errors: in.Uint(), LastError: in.Text()}
+	c := alert.Counters{Alerts: in.Uint(), Suppressed: in.Uint(), Counted: in.Uint(), Errors: in.Uint(), LastError: in.Text(), LastMatch: cep.BeforeAll}
 	if v > 1 {
-		c.Silenced = in.Uint()
+		c.Silenced, c.LastMatch = in.Uint(), cep.Time(in.Int())
 	}
 	if err := in.End(); err != nil {
 		return err

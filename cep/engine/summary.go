@@ -92,6 +92,8 @@ type RuleSummary struct {
 	Suppressed uint64 `json:"suppressed"`
 	Counted    uint64 `json:"counted"`
 	OpenAlerts int    `json:"open_alerts"`
+	// LastMatch is the time of the newest match; [cep.BeforeAll] before the first.
+	LastMatch cep.Time `json:"last_match_ns"`
 	// Refused is the number of starts beyond `starts_per_key`, TooLong that of candidates beyond `events_per_match`.
 	Refused uint64 `json:"refused"`
 	TooLong uint64 `json:"too_long"`
@@ -121,7 +123,10 @@ func (c *Core) Summary() Summary {
 		sum.Highest = st.highest
 		s.Streams = append(s.Streams, sum)
 	}
-	s.Rules = slices.Clone(c.skipped)
+	for _, r := range c.skipped {
+		r.LastMatch = cep.BeforeAll
+		s.Rules = append(s.Rules, r)
+	}
 	for _, e := range c.rules {
 		s.Rules = append(s.Rules, c.summaryOf(e))
 	}
@@ -146,7 +151,7 @@ func (c *Core) seen() cep.Time {
 }
 
 func (c *Core) summaryOf(e *enrolled) RuleSummary {
-	s := RuleSummary{ID: e.rule.ID, Shadow: e.rule.Shadow}
+	s := RuleSummary{ID: e.rule.ID, Shadow: e.rule.Shadow, LastMatch: cep.BeforeAll}
 	in, run := routed{hidden: make([]uint64, len(e.rule.Exceptions))}, nfa.Counters{Taken: make([]uint64, len(e.rule.Names))}
 	for _, v := range e.versions {
 		x, j := c.back.issuers[v], c.back.junctions[v.clock.index]
@@ -172,6 +177,7 @@ func (c *Core) summaryOf(e *enrolled) RuleSummary {
 		s.Suppressed += out.Suppressed
 		s.Counted += out.Counted
 		s.OpenAlerts += x.maker.Open()
+		s.LastMatch = max(s.LastMatch, out.LastMatch)
 		s.Errors += out.Errors
 		if out.LastError != "" {
 			s.LastError = out.LastError

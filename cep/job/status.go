@@ -10,6 +10,7 @@ import (
 
 	"github.com/cepd/cepd/cep"
 	"github.com/cepd/cepd/cep/engine"
+	"github.com/cepd/cepd/cep/source"
 	"github.com/cepd/cepd/sinks"
 )
 
@@ -20,6 +21,8 @@ const partitionsMax = 200
 // Status is how a job is, for people and metrics.
 type Status struct {
 	Job string `json:"job"`
+	// At is when the job said this. A job that is at work on something large is asked in vain for a while.
+	At time.Time `json:"at"`
 	// Phase is running, closing, publishing, settling, or ended.
 	Phase   string    `json:"phase"`
 	Started time.Time `json:"started"`
@@ -109,6 +112,8 @@ type PartitionStatus struct {
 	// Bytes and Total are how far the source has read of how much; Total is -1 where nobody knows.
 	Bytes int64 `json:"bytes"`
 	Total int64 `json:"total"`
+	// End is the offset behind the last record that there is, -1 where nobody knows.
+	End int64 `json:"end"`
 	// Idle: its stream does not wait for it. Rereading: it has not been read again as far as before. Absent: its source has
 	// not found it.
 	Idle      bool   `json:"idle,omitempty"`
@@ -172,7 +177,7 @@ func (j *Job) Status() Status {
 // report describes the job as the sequencer sees it.
 func (s *sequencer) report() *Status {
 	r := &Status{
-		Job: s.config.Name, Phase: phaseNames[s.phase], Started: s.begun, Restored: s.restored, Alerts: s.tally,
+		Job: s.config.Name, At: time.Now(), Phase: phaseNames[s.phase], Started: s.begun, Restored: s.restored, Alerts: s.tally,
 		Epoch: EpochStatus{Committed: s.newest, At: s.lastDone, Took: s.lastTook, Waiting: s.core.Waiting()},
 	}
 	degraded := func(what, name, reason string, since time.Time) {
@@ -260,11 +265,16 @@ func (s *sequencer) reportStream(st *stream, summary *engine.StreamSummary, degr
 			continue
 		}
 		p := PartitionStatus{
-			Partition: in.id.Name, Name: in.name(), Read: max(in.read, in.again), Clock: s.core.Clock(in.id), Total: -1,
+			Partition: in.id.Name, Name: in.name(), Read: max(in.read, in.again), Clock: s.core.Clock(in.id), Total: -1, End: -1,
 			Idle: in.idle, Rereading: in.rereading, Absent: in.reader == nil,
 		}
 		if in.reader != nil {
 			p.Bytes, p.Total = in.reader.Progress()
+			if l, ok := in.reader.(source.Lagger); ok {
+				if end, known := l.End(); known {
+					p.End = end
+				}
+			}
 		}
 		if in.failed != nil {
 			p.Error = in.failed.Error()
