@@ -1,0 +1,671 @@
+package rulesapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/http"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/cepd/cepd/cep"
+	"github.com/cepd/cepd/patterns"
+	"github.com/cepd/cepd/rules"
+)
+
+// Report is what a change did, or with dry_run would do.
+type Report struct {
+	// Applied says that it is in force.
+	Applied bool `json:"applied"`
+	// Epoch is the one that it is durable with; 0 where nothing has changed. Set is the id of the set.
+	Epoch cep.Epoch `json:"epoch"`
+	Set   string    `json:"set"`
+	// Pause is how long no event was worked on.
+	Pause int64 `json:"pause_ns"`
+	// Changes are the rules that are not as before, and what becomes of their open starts.
+	Changes []RuleChange `json:"changes"`
+	// Diagnostics are warnings about what was sent.
+	Diagnostics []Diagnostic `json:"diagnostics"`
+	// Tests are what the tests of the rules give that were sent; only with dry_run.
+	Tests []TestResult `json:"tests,omitempty"`
+	// Rule or Silence is what was changed as it is now, where there is one.
+	Rule    *Rule    `json:"rule,omitempty"`
+	Silence *Silence `json:"silence,omitempty"`
+}
+
+// draft is a change that was decided on, as files.
+type draft struct {
+	files map[string][]byte
+	// main is the file that mistakes are looked for in; "": all of them.
+	main string
+	// ids are the rules that it is about. rule is the one that the answer shows; "": none.
+	ids  []string
+	rule string
+	// silence is the silence that the answer shows; "": none.
+	silence string
+	// old and new are the hashes of what is changed; "" where there was, or is to be, nothing.
+	old, new string
+	// check says what is wrong with a set that has no mistakes; nil: nothing can be.
+	check func(set *rules.Set) error
+	// refuse says which warnings are reasons not to; nil: none.
+	refuse func(d patterns.Diagnostic) bool
+}
+
+// location is where what the answer shows can be got; "" where it shows nothing.
+func (d *draft) location() string {
+	switch {
+	case d.rule != "":
+		return "/v1/rules/" + d.rule
+	case d.silence != "" && d.new != "":
+		return "/v1/silences/" + d.silence
+	}
+	return ""
+}
+
+// change carries out what decide decides on, while nobody else changes rules.
+func (a *API) change(r *request, action, subject string, decide func(set *rules.Set) (*draft, error)) error {
+	dry, _, err := r.flag("dry_run")
+	if err != nil {
+		return err
+	}
+	ctx := r.Request().Context()
+	done, err := a.config.Daemon.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	before := a.config.Daemon.Rules()
+	c := Change{Action: action, Subject: subject}
+	d, err := decide(before)
+	var report *Report
+	if err == nil {
+		c.Old, c.New = d.old, d.new
+		report, err = a.carryOut(ctx, r.by, c, before, d, dry)
+	}
+	if !dry {
+		c.Err = err
+		a.tell(ctx, r.by, c)
+	}
+	if err != nil {
+		return err
+	}
+	status, h := http.StatusOK, r.Response().Header()
+	if d.new != "" && !dry {
+		h.Set("ETag", etagOf(d.new))
+	}
+	if one := d.location(); d.old == "" && one != "" && !dry {
+		status = http.StatusCreated
+		h.Set("Location", one)
+	}
+	return r.respond(status, report)
+}
+
+// carryOut compiles, writes and swaps.
+func (a *API) carryOut(ctx context.Context, by Caller, c Change, before *rules.Set, d *draft, dry bool) (*Report, error) {
+	report := &Report{Set: before.ID(), Changes: []RuleChange{}, Diagnostics: []Diagnostic{}}
+	maps.DeleteFunc(d.files, func(name string, data []byte) bool {
+		old, err := a.managed.read(name)
+		return err == nil && bytes.Equal(old, data) && (old == nil) == (data == nil)
+	})
+	next := before
+	if len(d.files) > 0 {
+		var err error
+		if next, err = a.compile(ctx, d, report); err != nil {
+			return nil, err
+		}
+		report.Set = next.ID()
+	}
+	if dry {
+		return report, a.foresee(ctx, next, d, report)
+	}
+	if len(d.files) > 0 {
+		if err := a.ask(ctx, by, c); err != nil {
+			return nil, err
+		}
+		swapped, err := a.putInForce(ctx, next, d.files)
+		if err != nil {
+			return nil, err
+		}
+		report.Epoch, report.Pause, report.Changes = swapped.Epoch, swapped.Pause.Nanoseconds(), some(swapped.Changes)
+		ids := map[string]bool{}
+		for _, id := range d.ids {
+			ids[id] = true
+		}
+		a.observe(next, ids, by.Name, c.Action)
+	}
+	report.Applied = true
+	if rule := find(next, d.rule); rule != nil {
+		v := viewOf(rule, a.textsOf(next).rules[d.rule], a.config.Daemon.RuleStates()[d.rule])
+		report.Rule = &v
+	}
+	if s := findSilence(next, d.silence); s != nil {
+		v := a.silenceView(next, s, a.eventTime())
+		report.Silence = &v
+	}
+	return report, nil
+}
+
+// compile makes the set that a draft would give.
+func (a *API) compile(ctx context.Context, d *draft, report *Report) (*rules.Set, error) {
+	set, diagnostics, err := a.config.Daemon.Compile(ctx, d.files)
+	if err != nil {
+		return nil, err
+	}
+	if set == nil {
+		return nil, invalid(diagnostics, d.main)
+	}
+	if d.check != nil {
+		if err := d.check(set); err != nil {
+			return nil, err
+		}
+	}
+	own := slices.DeleteFunc(slices.Clone(diagnostics), func(g patterns.Diagnostic) bool {
+		_, written := d.files[g.File]
+		return !written
+	})
+	if d.refuse != nil && slices.ContainsFunc(own, d.refuse) {
+		p := kindInvalid.problem("%s", own[slices.IndexFunc(own, d.refuse)].Error())
+		p.Diagnostics = diagnosticsOf(own)
+		return nil, p
+	}
+	report.Diagnostics = diagnosticsOf(own)
+	return set, nil
+}
+
+// foresee says what a set would change, and how the tests of the rules go that were sent.
+func (a *API) foresee(ctx context.Context, set *rules.Set, d *draft, report *Report) error {
+	changes, err := a.config.Daemon.Plan(ctx, set)
+	if err != nil {
+		return fmt.Errorf("foresee the change: %w", err)
+	}
+	report.Changes = some(changes)
+	ids := slices.DeleteFunc(slices.Clone(d.ids), func(id string) bool { return find(set, id) == nil })
+	if report.Tests, err = a.config.Daemon.Test(ctx, set, ids); err != nil {
+		return fmt.Errorf("run the tests of the rules: %w", err)
+	}
+	return nil
+}
+
+// putInForce writes files and swaps to the set that they give. Where that fails the files are as they were.
+func (a *API) putInForce(ctx context.Context, set *rules.Set, files map[string][]byte) (Swapped, error) {
+	// From here on the change is completed or undone, whether the client waits or not.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), swapMax)
+	defer cancel()
+	undo, err := a.managed.write(files)
+	if err != nil {
+		return Swapped{}, err
+	}
+	swapped, err := a.config.Daemon.Swap(ctx, set)
+	if err != nil {
+		if back := undo(); back != nil {
+			a.log.Error("the rules in force are not those on the disk: a change failed, and so did putting its files back", "err", back)
+			err = errors.Join(err, back)
+		}
+		return Swapped{}, fmt.Errorf("put the rules in force: %w", err)
+	}
+	return swapped, nil
+}
+
+// current finds the managed file of a rule: its name, and what it holds, nil where it is not there. The error is that it, or the
+// rule, belongs to people.
+func (a *API) current(set *rules.Set, id string) (name string, text []byte, err error) {
+	if a.managed.dir == "" {
+		return "", nil, kindConflict.problem("rules are read from single files, so there is no place for rules of the API: give the job a directory of rules")
+	}
+	name = a.managed.name(id)
+	if name == path.Join(a.managed.dir, silencesFile) {
+		return "", nil, a.managed.ofPeople(name)
+	}
+	if rule := find(set, id); rule != nil && rule.Pos.File != name {
+		return "", nil, a.managed.ofPeople(rule.Pos.File)
+	}
+	for _, r := range set.Rules {
+		if r.Pos.File == name && r.ID != id {
+			return "", nil, a.managed.ofPeople(name)
+		}
+	}
+	text, err = a.managed.read(name)
+	return name, text, err
+}
+
+// ownText says what is wrong with the text of a managed file, beyond what loading it finds.
+func ownText(name, id string, text []byte) error {
+	doc, ok := parse(name, text)
+	if !ok {
+		return nil // loading it says it with places
+	}
+	items := doc.items("rules")
+	if len(items) != 1 || items[0].id != id {
+		var ids []string
+		for _, it := range items {
+			ids = append(ids, it.id)
+		}
+		return kindInvalid.problem("the text holds %d rules (%s), and is to hold the one rule %s", len(items), strings.Join(ids, ", "), id)
+	}
+	for _, key := range []string{"overrides", "silences"} {
+		if doc.has(key) {
+			return kindInvalid.problem("%s are not part of a rule: they have no place in the text of %s", key, id)
+		}
+	}
+	return nil
+}
+
+// holdsOne says that a file gave the one rule that it is to hold.
+func holdsOne(name, id string) func(*rules.Set) error {
+	return func(set *rules.Set) error {
+		n := 0
+		for _, r := range set.Rules {
+			if r.Pos.File == name {
+				n++
+			}
+		}
+		if rule := find(set, id); n != 1 || rule == nil || rule.Pos.File != name {
+			return kindInvalid.problem("the text is to hold the one rule %s", id)
+		}
+		return nil
+	}
+}
+
+// ruleDraft is a change of the text of one rule; nil deletes it.
+func ruleDraft(name, id string, old, text []byte) *draft {
+	d := &draft{files: map[string][]byte{name: text}, main: name, ids: []string{id}}
+	if old != nil {
+		d.old = hashOf(old)
+	}
+	if text != nil {
+		d.new, d.rule, d.check = hashOf(text), id, holdsOne(name, id)
+	}
+	return d
+}
+
+// etagOfFile is the ETag of what a file holds, "" where it is not there.
+func etagOfFile(data []byte) string {
+	if data == nil {
+		return ""
+	}
+	return etagOf(hashOf(data))
+}
+
+// ruleText reads a body that is a rule file.
+func (r *request) ruleText() ([]byte, error) {
+	data, mediaType, err := r.body()
+	if err != nil {
+		return nil, err
+	}
+	if mediaType == typeYAML {
+		return data, nil
+	}
+	text, err := yamlOf(data)
+	if err != nil {
+		return nil, kindBadRequest.problem("%v", err)
+	}
+	return text, nil
+}
+
+// putRule creates a rule or gives it another text.
+func (a *API) putRule(r *request) error {
+	id, err := r.id()
+	if err != nil {
+		return err
+	}
+	text, err := r.ruleText()
+	if err != nil {
+		return err
+	}
+	action := "update"
+	if find(a.config.Daemon.Rules(), id) == nil {
+		action = "create"
+	}
+	return a.change(r, action, id, func(set *rules.Set) (*draft, error) {
+		name, old, err := a.current(set, id)
+		if err == nil {
+			err = r.precondition(etagOfFile(old))
+		}
+		if err == nil {
+			err = ownText(name, id, text)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return ruleDraft(name, id, old, text), nil
+	})
+}
+
+// deleteRule deletes a rule.
+func (a *API) deleteRule(r *request) error {
+	id, err := r.id()
+	if err != nil {
+		return err
+	}
+	return a.change(r, "delete", id, func(set *rules.Set) (*draft, error) {
+		name, old, err := a.current(set, id)
+		if err == nil && old == nil {
+			err = kindNotFound.problem("there is no rule %s", id)
+		}
+		if err == nil {
+			err = r.precondition(etagOfFile(old))
+		}
+		if err != nil {
+			return nil, err
+		}
+		return ruleDraft(name, id, old, nil), nil
+	})
+}
+
+// switches are the settings behind the routes that switch a rule.
+var switches = map[string]setting{
+	"enable": {"enabled", "true"}, "disable": {"enabled", "false"},
+	"shadow": {"mode", "shadow"}, "alert": {"mode", "alert"},
+}
+
+// switchRule enables or disables a rule, or says whether it delivers.
+func (a *API) switchRule(r *request) error {
+	action := path.Base(r.route.Path)
+	return a.set(r, action, []setting{switches[action]})
+}
+
+// patchRule changes some keys of a rule.
+func (a *API) patchRule(r *request) error {
+	data, _, err := r.body()
+	if err != nil {
+		return err
+	}
+	settings, err := settingsOf(data)
+	if err != nil {
+		return err
+	}
+	return a.set(r, "patch", settings)
+}
+
+// patchable are the keys that a patch may change, and what their values are.
+var patchable = map[string]string{
+	"enabled": "true or false", "mode": "text", "severity": "text", "status": "text", "name": "text", "description": "text",
+	"revision": "a whole number",
+}
+
+// settingsOf reads a merge patch (RFC 7396).
+func settingsOf(data []byte) ([]setting, error) {
+	var patch map[string]json.RawMessage
+	if err := json.Unmarshal(data, &patch); err != nil {
+		return nil, kindBadRequest.problem("the body is no JSON object: %v", err)
+	}
+	if patch == nil {
+		return nil, kindBadRequest.problem("the body is no JSON object")
+	}
+	var settings []setting
+	for _, key := range slices.Sorted(maps.Keys(patch)) {
+		want, ok := patchable[key]
+		if !ok {
+			return nil, kindBadRequest.problem("%q cannot be patched; %s can. For all else send the whole text (PUT)", key,
+				strings.Join(slices.Sorted(maps.Keys(patchable)), ", "))
+		}
+		s, raw := setting{key: key}, bytes.TrimSpace(patch[key])
+		var text string
+		var on bool
+		var number int64
+		switch {
+		case string(raw) == "null":
+		case want == "text" && json.Unmarshal(raw, &text) == nil:
+			s.value = scalar(text)
+		case want == "true or false" && json.Unmarshal(raw, &on) == nil:
+			s.value = fmt.Sprint(on)
+		case want == "a whole number" && json.Unmarshal(raw, &number) == nil:
+			s.value = fmt.Sprint(number)
+		default:
+			return nil, kindBadRequest.problem("%s is %s, or null to take it away", key, want)
+		}
+		settings = append(settings, s)
+	}
+	return settings, nil
+}
+
+// set gives keys of a rule other values, and leaves the rest of its text as it stands.
+func (a *API) set(r *request, action string, settings []setting) error {
+	id, err := r.id()
+	if err != nil {
+		return err
+	}
+	return a.change(r, action, id, func(set *rules.Set) (*draft, error) {
+		name, old, err := a.current(set, id)
+		if err == nil && old == nil {
+			err = kindNotFound.problem("there is no rule %s", id)
+		}
+		if err == nil {
+			err = r.precondition(etagOfFile(old))
+		}
+		if err != nil {
+			return nil, err
+		}
+		doc, ok := parse(name, old)
+		if !ok {
+			return nil, kindConflict.problem("%s cannot be read as it is: send the whole text (PUT)", name)
+		}
+		text, err := doc.set("rules", id, settings)
+		if err != nil {
+			return nil, kindConflict.problem("%v", err)
+		}
+		return ruleDraft(name, id, old, []byte(text)), nil
+	})
+}
+
+// ManagedRule is a rule that the API keeps, with its text.
+type ManagedRule struct {
+	ID   string `json:"id"`
+	ETag string `json:"etag,omitempty"`
+	Text string `json:"text"`
+}
+
+// ManagedSet are all rules that the API keeps.
+type ManagedSet struct {
+	// ETag is the version of all of them together.
+	ETag  string        `json:"etag,omitempty"`
+	Rules []ManagedRule `json:"rules"`
+}
+
+// managedSet reads the managed files; those that belong to people although they lie there are left out.
+func (a *API) managedSet(set *rules.Set) (*ManagedSet, error) {
+	all := &ManagedSet{Rules: []ManagedRule{}}
+	if a.managed.dir == "" {
+		return all, nil
+	}
+	entries, err := os.ReadDir(filepath.FromSlash(a.managed.dir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list the managed rules: %w", err)
+	}
+	var versions strings.Builder
+	for _, e := range entries {
+		id, isRule := strings.CutSuffix(e.Name(), ".yaml")
+		if !isRule || !validID(id) {
+			continue
+		}
+		_, text, err := a.current(set, id)
+		if p, ok := errors.AsType[*Problem](err); ok && p.Status == http.StatusConflict {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if text != nil {
+			all.Rules = append(all.Rules, ManagedRule{id, etagOfFile(text), string(text)})
+			fmt.Fprintf(&versions, "%s %s\n", id, hashOf(text))
+		}
+	}
+	if len(all.Rules) > 0 {
+		all.ETag = etagOf(hashOf([]byte(versions.String())))
+	}
+	return all, nil
+}
+
+// getManaged answers with all managed rules.
+func (a *API) getManaged(r *request) error {
+	all, err := a.managedSet(a.config.Daemon.Rules())
+	if err != nil {
+		return err
+	}
+	if all.ETag != "" {
+		r.Response().Header().Set("ETag", all.ETag)
+		if r.unchanged(all.ETag) {
+			return r.NoContent(http.StatusNotModified)
+		}
+	}
+	return r.respond(http.StatusOK, all)
+}
+
+// putManaged replaces all managed rules.
+func (a *API) putManaged(r *request) error {
+	data, _, err := r.body()
+	if err != nil {
+		return err
+	}
+	var sent ManagedSet
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&sent); err != nil {
+		return kindBadRequest.problem("the body is not what the description says: %v", err)
+	}
+	if sent.Rules == nil {
+		return kindBadRequest.problem("the body has no list `rules`: an empty one deletes all of them")
+	}
+	return a.change(r, "replace", "managed", func(set *rules.Set) (*draft, error) {
+		return a.replaceDraft(r, set, sent.Rules)
+	})
+}
+
+// replaceDraft is the change that leaves just the rules that were sent.
+func (a *API) replaceDraft(r *request, set *rules.Set, sent []ManagedRule) (*draft, error) {
+	all, err := a.managedSet(set)
+	if err == nil {
+		err = r.precondition(all.ETag)
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := &draft{files: map[string][]byte{}, old: strings.Trim(all.ETag, `"`)}
+	for _, m := range all.Rules {
+		out.files[a.managed.name(m.ID)] = nil
+		out.ids = append(out.ids, m.ID)
+	}
+	var checks []func(*rules.Set) error
+	seen := map[string]bool{}
+	for i, m := range sent {
+		if !validID(m.ID) || seen[m.ID] {
+			return nil, kindBadRequest.problem("rules[%d]: %.*q is no id, or stands there twice", i, idMax, m.ID)
+		}
+		seen[m.ID] = true
+		name, _, err := a.current(set, m.ID)
+		if err == nil {
+			err = ownText(name, m.ID, []byte(m.Text))
+		}
+		if err != nil {
+			return nil, err
+		}
+		out.files[name] = []byte(m.Text)
+		out.ids = append(out.ids, m.ID)
+		checks = append(checks, holdsOne(name, m.ID))
+	}
+	var versions strings.Builder
+	for _, id := range slices.Sorted(maps.Keys(seen)) {
+		fmt.Fprintf(&versions, "%s %s\n", id, hashOf(out.files[a.managed.name(id)]))
+	}
+	if len(seen) > 0 {
+		out.new = hashOf([]byte(versions.String()))
+	}
+	out.check = func(set *rules.Set) error {
+		for _, check := range checks {
+			if err := check(set); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return out, nil
+}
+
+// Verdict is what is to be said of a text that was sent to be looked at.
+type Verdict struct {
+	OK          bool         `json:"ok"`
+	Diagnostics []Diagnostic `json:"diagnostics"`
+	// Rules are the ids of the rules in the text, Changes what putting it in force would do; only where it is ok.
+	Rules   []string     `json:"rules"`
+	Changes []RuleChange `json:"changes"`
+	// Tests are what the tests of those rules give, where they were asked for.
+	Tests []TestResult `json:"tests,omitempty"`
+}
+
+// unnamed is the file that a text is looked at as where it could be that of no rule. No id gives this name.
+const unnamed = "Validate.yaml"
+
+// validate looks at a text among the rules in force, and changes nothing.
+func (a *API) validate(r *request) error {
+	text, err := r.ruleText()
+	if err != nil {
+		return err
+	}
+	withTests, _, err := r.flag("tests")
+	if err != nil {
+		return err
+	}
+	set := a.config.Daemon.Rules()
+	name, err := a.nameFor(set, text, r.param("file"))
+	if err != nil {
+		return err
+	}
+	ctx := r.Request().Context()
+	select {
+	case a.compiling <- struct{}{}:
+		defer func() { <-a.compiling }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	next, diagnostics, err := a.config.Daemon.Compile(ctx, map[string][]byte{name: text})
+	if err != nil {
+		return err
+	}
+	own := slices.DeleteFunc(slices.Clone(diagnostics), func(d patterns.Diagnostic) bool { return d.Warning && d.File != name })
+	v := Verdict{OK: next != nil, Diagnostics: diagnosticsOf(own), Rules: []string{}, Changes: []RuleChange{}}
+	if next == nil {
+		return r.respond(http.StatusOK, v)
+	}
+	for _, rule := range next.Rules {
+		if rule.Pos.File == name {
+			v.Rules = append(v.Rules, rule.ID)
+		}
+	}
+	changes, err := a.config.Daemon.Plan(ctx, next)
+	if err != nil {
+		return fmt.Errorf("foresee the change: %w", err)
+	}
+	v.Changes = some(changes)
+	if withTests {
+		if v.Tests, err = a.config.Daemon.Test(ctx, next, v.Rules); err != nil {
+			return fmt.Errorf("run the tests of the rules: %w", err)
+		}
+	}
+	return r.respond(http.StatusOK, v)
+}
+
+// nameFor is the file that a text is looked at as: the one that was named, else that of the one rule in it.
+func (a *API) nameFor(set *rules.Set, text []byte, file string) (string, error) {
+	if file != "" {
+		if !slices.ContainsFunc(set.Sources, func(s patterns.Source) bool { return s.Name == file }) {
+			return "", kindNotFound.problem("no rule file in force is called %.200q", file)
+		}
+		return file, nil
+	}
+	if a.managed.dir == "" {
+		return "", kindConflict.problem("rules are read from single files: say with ?file= which one the text would take the place of")
+	}
+	if doc, ok := parse(unnamed, text); ok {
+		if items := doc.items("rules"); len(items) == 1 && validID(items[0].id) {
+			return a.managed.name(items[0].id), nil
+		}
+	}
+	return path.Join(a.managed.dir, unnamed), nil
+}

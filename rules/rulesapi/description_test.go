@@ -1,0 +1,97 @@
+package rulesapi_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/cepd/cepd/rules/rulesapi"
+)
+
+// describe loads openapi.yaml, and takes no member into an answer that it does not describe.
+func describe(tb testing.TB) *openapi3.T {
+	tb.Helper()
+	doc, err := openapi3.NewLoader().LoadFromData(rulesapi.Description())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := doc.Validate(context.Background()); err != nil {
+		tb.Fatal(err)
+	}
+	no := false
+	for _, s := range doc.Components.Schemas {
+		if len(s.Value.Properties) > 0 && s.Value.AdditionalProperties.Schema == nil {
+			s.Value.AdditionalProperties.Has = &no
+		}
+	}
+	return doc
+}
+
+// colon writes a path as echo has it.
+func colon(p string) string {
+	return "/v1" + strings.NewReplacer("{", ":", "}", "").Replace(p)
+}
+
+// TestEveryRouteIsDescribed holds routes and description against each other, both ways, with roles and parameters.
+func TestEveryRouteIsDescribed(t *testing.T) {
+	described := map[string]*openapi3.Operation{}
+	parameters := map[string]openapi3.Parameters{}
+	doc := describe(t)
+	for p, item := range doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			described[method+" "+colon(p)] = op
+			parameters[method+" "+colon(p)] = append(item.Parameters, op.Parameters...)
+		}
+	}
+	for _, r := range rulesapi.Routes() {
+		name := r.Method + " " + r.Path
+		op := described[name]
+		if op == nil {
+			t.Errorf("%s has no description", name)
+			continue
+		}
+		delete(described, name)
+		if got := op.Extensions["x-role"]; got != r.Role.String() {
+			t.Errorf("%s: the role is described as %v, and is %s", name, got, r.Role)
+		}
+		query := map[string]bool{}
+		for _, p := range parameters[name] {
+			switch p.Value.In {
+			case "query":
+				query[p.Value.Name] = true
+			case "path":
+				if !strings.Contains(r.Path, ":"+p.Value.Name) {
+					t.Errorf("%s: there is no %s in the path", name, p.Value.Name)
+				}
+			}
+		}
+		for _, q := range r.Query {
+			if !query[q] {
+				t.Errorf("%s: the parameter %s has no description", name, q)
+			}
+			delete(query, q)
+		}
+		for q := range query {
+			t.Errorf("%s: the parameter %s is described, and is not there", name, q)
+		}
+		var media []string
+		if op.RequestBody != nil {
+			for m := range op.RequestBody.Value.Content {
+				media = append(media, m)
+			}
+		}
+		if len(media) != len(r.Body) || (len(media) > 0) != (r.BodyMax > 0) {
+			t.Errorf("%s: bodies %v are described, and %v are taken", name, media, r.Body)
+		}
+		for _, m := range r.Body {
+			if op.RequestBody != nil && op.RequestBody.Value.Content.Get(m) == nil {
+				t.Errorf("%s: the body %s has no description", name, m)
+			}
+		}
+	}
+	for name := range described {
+		t.Errorf("%s is described, and there is no such route", name)
+	}
+}
