@@ -301,9 +301,15 @@ func TestIndexLosesNothing(t *testing.T) {
 		cep.Int(1), cep.Float(1), cep.Float(1.5), cep.Int(2), cep.String("1"), cep.String("a"), cep.String(""), cep.Bool(true), cep.Null,
 	})
 	condition := rapid.Custom(func(t *rapid.T) *expression.Expr {
-		switch rapid.IntRange(0, 4).Draw(t, "kind") {
+		switch rapid.IntRange(0, 5).Draw(t, "kind") {
 		case 0:
 			return nil
+		case 5: // an index that admits an event knows the answer
+			name := is(rapid.IntRange(0, 3).Draw(t, "slot"), cep.String("a"))
+			if rapid.Bool().Draw(t, "bounded") {
+				return both(name, between(rapid.IntRange(0, 3).Draw(t, "slot"), 1, 2))
+			}
+			return name
 		case 1: // two fields, each a necessary condition
 			x := both(is(rapid.IntRange(0, 3).Draw(t, "slot"), constant.Draw(t, "value")),
 				is(rapid.IntRange(0, 3).Draw(t, "slot"), rapid.SliceOfN(constant, 1, 3).Draw(t, "values")...))
@@ -341,7 +347,7 @@ func TestIndexLosesNothing(t *testing.T) {
 		}
 		return r
 	})
-	value := rapid.OneOf(constant, rapid.Just(cep.Value{}), rapid.Just(cep.List([]cep.Value{cep.Int(1)})))
+	value := rapid.OneOf(constant, rapid.Just(cep.String("a")), rapid.Just(cep.Value{}), rapid.Just(cep.List([]cep.Value{cep.Int(1)})))
 	touched, found, held, surely := 0, 0, 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		set := rapid.SliceOfN(rule, 1, 6).Draw(t, "rules")
