@@ -178,6 +178,8 @@ type report struct {
 	errors, warnings map[string]int
 	// mended are lines with the quotes that they need, by File and Line; nil where nobody asks.
 	mended map[Pos]string
+	// asked is told which keys a map may have, whenever one is read; nil where nobody compares.
+	asked func(what string, known keys)
 }
 
 // maxReports is the number of errors, and that of warnings, that are kept of one file: nobody reads more before mending some, and a file

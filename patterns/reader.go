@@ -51,6 +51,9 @@ func (r *reader) mapping(n *yamlnode.Node, what string, known keys) given {
 		r.wrongKind(n, what, "a map of keys and values")
 		return nil
 	}
+	if r.asked != nil {
+		r.asked(what, known)
+	}
 	seen := given{}
 	// A key that was probably meant is read as that key, so that the mistakes inside it are found, and none is made up of
 	// its absence.
