@@ -31,9 +31,11 @@ type Status struct {
 	Epoch    EpochStatus          `json:"epoch"`
 	Streams  []StreamStatus       `json:"streams"`
 	Rules    []engine.RuleSummary `json:"rules"`
-	Sinks    []SinkStatus         `json:"sinks"`
-	Alerts   Tally                `json:"alerts"`
-	Degraded []Degradation        `json:"degraded,omitempty"`
+	// Silences stand in the order of their ids.
+	Silences []engine.SilenceSummary `json:"silences,omitempty"`
+	Sinks    []SinkStatus            `json:"sinks"`
+	Alerts   Tally                   `json:"alerts"`
+	Degraded []Degradation           `json:"degraded,omitempty"`
 }
 
 // Restored is what a job found when it started.
@@ -199,7 +201,7 @@ func (s *sequencer) report() *Status {
 		degraded("reading", "", s.halt, time.Time{})
 	}
 	summary := s.core.Summary()
-	r.Rules = summary.Rules
+	r.Rules, r.Silences = summary.Rules, summary.Silences
 	for i := range r.Rules {
 		if why := r.Rules[i].Disabled; why != "" {
 			degraded("rule", r.Rules[i].ID, why, time.Time{})

@@ -63,6 +63,11 @@ type daemon struct {
 	// running is nil until the job has been restored.
 	running  atomic.Pointer[running]
 	stopping atomic.Bool
+
+	metrics *metrics
+	systemd systemd
+	last    recentStatus
+	limits  limitWatch
 }
 
 // running is what there is once the job has been restored.
@@ -77,6 +82,10 @@ type running struct {
 func serve(stop context.Context, c *config.Config, set *rules.Set, f runFlags, stdin io.Reader, stdout io.Writer, log *slog.Logger) error {
 	log.Info("starting", "job", c.Job, "config", f.file, "version", version, "pid", os.Getpid())
 	d := &daemon{config: c, log: log, begun: time.Now(), audit: &audit{path: c.HTTP.Audit}}
+	d.metrics = newMetrics(d)
+	d.systemd.failed = func(err error) { log.Warn("systemd cannot be told how the job is", "err", err) }
+	restored := d.systemd.starting()
+	defer restored()
 	// Asked for before anything is open: whoever sends one too early does not end the process.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
@@ -98,7 +107,7 @@ func serve(stop context.Context, c *config.Config, set *rules.Set, f runFlags, s
 	if err != nil {
 		return err
 	}
-	a.job.Committed = feed.Committed
+	a.job.Committed, a.job.Observe = feed.Committed, d.metrics.observe(a.job.Store)
 	tuneCollector(restorePercent)
 	j, err := job.New(stop, a.job)
 	tuneCollector(collectorPercent)
@@ -109,6 +118,7 @@ func serve(stop context.Context, c *config.Config, set *rules.Set, f runFlags, s
 		j.Close()
 		return err
 	}
+	restored()
 	logStart(log, c, set, j.Status())
 	return d.run(stop, hangups)
 }
@@ -166,7 +176,7 @@ func (d *daemon) restored(j *job.Job, a *assembly, feed *rulesapi.Feed) error {
 		var err error
 		r.api, err = rulesapi.New(rulesapi.Config{
 			Daemon: &control{d.config, j, a.job.Store, r.reloader, d.available}, ManagedDir: managedDir(d.config.Rules),
-			HistoryDir: filepath.Join(d.config.Checkpoint.Path, "revisions"), Feed: feed, Changed: d.changed, Logger: d.log,
+			HistoryDir: filepath.Join(d.config.Checkpoint.Path, "revisions"), Feed: feed, Changing: d.changing, Changed: d.changed, Logger: d.log,
 		})
 		if err != nil {
 			return err
@@ -174,6 +184,7 @@ func (d *daemon) restored(j *job.Job, a *assembly, feed *rulesapi.Feed) error {
 		r.api.Observe(j.Rules())
 		r.reloader.observe = r.api.Observe
 	}
+	d.metrics.begin(j.Status())
 	d.running.Store(r)
 	if d.listener != nil {
 		d.listener.answer(d.router(r.api))
@@ -199,13 +210,14 @@ func (d *daemon) run(stop context.Context, hangups <-chan os.Signal) error {
 	ended := make(chan error, 1)
 	go func() { ended <- r.job.Run(running) }()
 	beside, end := context.WithCancel(running)
-	var group sync.WaitGroup
-	defer group.Wait()
 	defer end()
+	var group sync.WaitGroup
 	if r.api != nil {
-		group.Go(func() { r.api.Run(beside) })
+		// Silences that have ended are its own changes, one after the other.
+		group.Go(func() { r.api.Run(context.WithValue(beside, noteKey{}, new(string))) })
 		group.Go(func() { r.reloader.watchSecrets(beside) })
 	}
+	group.Go(func() { d.systemd.running(beside, d.alive, d.summary) })
 	group.Go(func() { d.obeyHangups(beside, r.reloader, hangups) })
 	if d.config.Reload.Watch {
 		group.Go(func() { d.watchRules(beside, r.reloader) })
@@ -218,6 +230,13 @@ func (d *daemon) run(stop context.Context, hangups <-chan os.Signal) error {
 	}
 	d.stopping.Store(true)
 	d.lastAnswers(running)
+	end()
+	group.Wait()
+	if r.api != nil {
+		if failed := r.api.Close(); failed != nil {
+			d.log.Warn("closing failed", "what", "history of the rules", "err", failed)
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -253,6 +272,7 @@ func (d *daemon) watchRules(ctx context.Context, r *reloader) {
 // cannot be published in time is kept, and the next start publishes it.
 func (d *daemon) drain(ctx context.Context, r *running, endBeside func(), ended <-chan error) error {
 	d.stopping.Store(true)
+	d.systemd.stopping()
 	d.log.Info("stopping: nothing more is read; a second signal ends the process at once")
 	end, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
@@ -278,7 +298,7 @@ func (d *daemon) lastAnswers(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lastRequests)
 	defer cancel()
 	if r := d.running.Load(); r.api != nil {
-		r.api.Close()
+		r.api.EndStreams()
 	}
 	d.listener.close(ctx)
 	d.admin.close(ctx)
@@ -352,6 +372,7 @@ func (d *daemon) routes() []route {
 	return []route{
 		{http.MethodGet, "/healthz", need{public: true}, d.healthz},
 		{http.MethodGet, "/ready", need{public: true}, d.ready},
+		{http.MethodGet, "/metrics", viewer, d.showMetrics},
 		{http.MethodGet, "/status", viewer, d.showStatus},
 		{http.MethodGet, "/-/reload", viewer, d.showReload},
 		{http.MethodPost, "/-/reload", editor, d.reload},
@@ -359,13 +380,10 @@ func (d *daemon) routes() []route {
 	}
 }
 
-// apiPrefix stands before the paths of the API.
-const apiPrefix = "/v1"
-
 // router answers all routes; without an API those of the API are refused until there is one.
 func (d *daemon) router(api *rulesapi.API) http.Handler {
 	e := echo.New()
-	e.HTTPErrorHandler = problem
+	e.HTTPErrorHandler = rulesapi.HandleError
 	e.IPExtractor = extractor(d.config.HTTP)
 	needs := map[string]need{}
 	e.Use(d.whole, d.guard.protect(needs))
@@ -379,34 +397,16 @@ func (d *daemon) router(api *rulesapi.API) http.Handler {
 			needs[added.Method+" "+r.path] = r.need
 		}
 	}
-	group := e.Group(apiPrefix)
 	for _, r := range rulesapi.Routes() {
-		needs[r.Method+" "+apiPrefix+r.Path] = need{role: r.Role, body: r.BodyMax}
+		needs[r.Method+" "+r.Path] = need{role: r.Role, body: r.BodyMax}
 		if api == nil {
-			group.Add(r.Method, r.Path, notYet)
+			e.Add(r.Method, r.Path, notYet)
 		}
 	}
 	if api != nil {
-		api.Register(group)
+		api.Register(e.Group(rulesapi.Prefix))
 	}
 	return e
-}
-
-// problem answers with an error as RFC 9457 has it.
-func problem(err error, c echo.Context) {
-	if c.Response().Committed {
-		return
-	}
-	code, title := http.StatusInternalServerError, "internal error"
-	if he, ok := errors.AsType[*echo.HTTPError](err); ok {
-		code, title = he.Code, fmt.Sprint(he.Message)
-	}
-	c.Response().Header().Set(echo.HeaderContentType, "application/problem+json")
-	// The client is gone where this fails.
-	_ = c.JSON(code, struct {
-		Title  string `json:"title"`
-		Status int    `json:"status"`
-	}{title, code})
 }
 
 // extractor finds out where a request comes from: a proxy's word counts only where the proxy is trusted.
@@ -497,14 +497,28 @@ func entryOf(ctx context.Context) auditEntry {
 	return auditEntry{Who: by.Name, Role: by.Role.String(), From: by.From}
 }
 
-// changed notes a change of the API.
-func (d *daemon) changed(_ context.Context, c rulesapi.Change) {
-	e := auditEntry{Who: c.By.Name, Role: c.By.Role.String(), From: c.By.From, Action: c.Action, Subject: c.Subject, Old: c.Old, New: c.New}
-	id, err := d.audit.begin(e)
-	if err == nil {
-		err = d.audit.end(id, c.Err)
+// noteKey is the key in a request's context of what the change that it makes was noted with.
+type noteKey struct{}
+
+// changing notes that the API is about to change something. Where it cannot be noted it is not done.
+func (d *daemon) changing(ctx context.Context, c rulesapi.Change) error {
+	id, err := d.audit.begin(auditEntry{
+		Who: c.By.Name, Role: c.By.Role.String(), From: c.By.From, Action: c.Action, Subject: c.Subject, Old: c.Old, New: c.New,
+	})
+	if note, ok := ctx.Value(noteKey{}).(*string); ok {
+		*note = id
 	}
-	if err != nil {
-		d.log.Error("a change was made and its end could not be noted", "change", id, "err", err)
+	return err
+}
+
+// changed notes what became of it.
+func (d *daemon) changed(ctx context.Context, c rulesapi.Change) {
+	note, ok := ctx.Value(noteKey{}).(*string)
+	if !ok || *note == "" {
+		return // nothing was about to be changed
 	}
+	if err := d.audit.end(*note, c.Err); err != nil {
+		d.log.Error("a change was made and its end could not be noted", "change", *note, "err", err)
+	}
+	*note = ""
 }
