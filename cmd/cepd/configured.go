@@ -22,6 +22,8 @@ const configFile = "cepd.yaml"
 type jobFlags struct {
 	file string
 	set  []string
+	// mend brings rules in order that a process has left half written, before they are read; nil: they are only read.
+	mend func(*config.Config) error
 }
 
 func (f *jobFlags) add(cmd *cobra.Command, usual string) {
@@ -40,6 +42,11 @@ func (f *jobFlags) load() (*config.Config, *rules.Set, patterns.Diagnostics, err
 	}
 	if cfg == nil {
 		return nil, nil, diagnostics, nil
+	}
+	if f.mend != nil {
+		if err := f.mend(cfg); err != nil {
+			return nil, nil, diagnostics, failed(err)
+		}
 	}
 	set, wrong, err := rules.Load(cfg.Rules)
 	if err != nil {

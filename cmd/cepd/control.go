@@ -17,8 +17,8 @@ import (
 	"github.com/cepd/cepd/cmd/cepd/config"
 	"github.com/cepd/cepd/patterns"
 	"github.com/cepd/cepd/rules"
-	"github.com/cepd/cepd/rules/ruletest"
 	"github.com/cepd/cepd/rules/rulesapi"
+	"github.com/cepd/cepd/rules/ruletest"
 )
 
 // control is what the API speaks to: a job that has been restored.

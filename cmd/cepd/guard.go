@@ -39,7 +39,7 @@ type guard struct {
 	file   string
 	access atomic.Pointer[access]
 	// tls is nil where the listener does not speak it.
-	tls *certificates
+	tls     *certificates
 	foreign *http.CrossOriginProtection
 	limits  *limiter
 	named   *limiter // refusals in the log
@@ -253,7 +253,7 @@ func (g *guard) serve(c echo.Context, needs map[string]need, next echo.HandlerFu
 	}
 	// Who does not take an answer is not waited for; a handler of answers without end says so itself.
 	_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(requestTimeout)) // not all writers have one
-	c.SetRequest(r.WithContext(ctx))
+	c.SetRequest(r.WithContext(context.WithValue(ctx, noteKey{}, new(string))))
 	return next(c)
 }
 

@@ -118,7 +118,7 @@ type accessReader struct {
 	grants []*grant
 	// taken are the tokens and certificates that prove a name already.
 	taken map[string]bool
-	errs   []error
+	errs  []error
 }
 
 func (r *accessReader) wrong(n *yamlnode.Node, format string, args ...any) {
@@ -275,4 +275,3 @@ func (r *accessReader) once(n *yamlnode.Node, kind, text string) {
 	}
 	r.taken[key] = true
 }
-

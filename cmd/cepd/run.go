@@ -17,6 +17,7 @@ import (
 	"github.com/cepd/cepd/cmd/cepd/config"
 	"github.com/cepd/cepd/patterns"
 	"github.com/cepd/cepd/rules"
+	"github.com/cepd/cepd/rules/rulesapi"
 	"github.com/cepd/cepd/sinks"
 	"github.com/cepd/cepd/sinks/redissink"
 )
@@ -95,6 +96,13 @@ func (f *runFlags) check() error {
 // runJob runs `cepd run`.
 func runJob(cmd *cobra.Command, f runFlags) error {
 	stderr := cmd.ErrOrStderr()
+	mended := 0
+	f.mend = func(c *config.Config) (err error) {
+		if dir := managedDir(c.Rules); dir != "" {
+			mended, err = rulesapi.Recover(dir)
+		}
+		return err
+	}
 	c, set, diagnostics, err := f.load()
 	if err != nil {
 		return err
@@ -111,6 +119,9 @@ func runJob(cmd *cobra.Command, f runFlags) error {
 	log := newLogger(stderr, c.Log)
 	if len(diagnostics) > 0 {
 		log.Warn("cepd check -c shows warnings", "config", f.file, "found", countDiagnostics(diagnostics))
+	}
+	if mended > 0 {
+		log.Warn("a replacement of managed rules that a crash interrupted was taken back", "files", mended)
 	}
 	redissink.RouteClientLog(log)
 	err = classified(serve(cmd.Context(), c, set, f, cmd.InOrStdin(), cmd.OutOrStdout(), log))
