@@ -6,6 +6,7 @@ SHELL := /bin/bash
 BIN := $(CURDIR)/bin
 GOLANGCI_VERSION := v2.15.0
 GOFUMPT_VERSION := v0.12.0
+YAMLLS_VERSION := 1.19.2
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -X main.version=$(VERSION)
 FUZZTIME ?= 20s
@@ -86,6 +87,7 @@ deps: ## what the full suite and the linters need
 	@mkdir -p $(BIN)
 	@go run ./test/kafka fetch
 	@sh test/redis/servers.sh $(BIN)/redis
+	@[ -x $(BIN)/node/node_modules/yaml-language-server/bin/yaml-language-server ] || { command -v npm >/dev/null && npm install --silent --no-audit --no-fund --prefix $(BIN)/node yaml-language-server@$(YAMLLS_VERSION) || echo "yaml-language-server is not installed: npm is not there, or its registry did not answer (the test of completion in editors is skipped)"; }
 	@go mod download
 	@[ "$$($(BIN)/gofumpt -version 2>/dev/null | cut -d' ' -f1)" = $(GOFUMPT_VERSION) ] || { echo "building gofumpt $(GOFUMPT_VERSION)"; GOBIN=$(BIN) go install mvdan.cc/gofumpt@$(GOFUMPT_VERSION); }
 	@$(BIN)/golangci-lint version 2>/dev/null | grep -q '$(GOLANGCI_VERSION:v%=%)' || { echo "building golangci-lint $(GOLANGCI_VERSION) (some minutes)"; GOBIN=$(BIN) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION); }

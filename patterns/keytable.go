@@ -57,7 +57,7 @@ var shapes = map[string]shape{
 	"number":     anyOf(shape{"type": "integer", "minimum": 0}, shape{"type": "string", "pattern": `^[0-9]+$`}),
 	"bool":       {"enum": []any{true, false, "true", "false"}},
 	"moment":     {"type": "string", "pattern": `^[0-9]{4}-[0-9]{2}-[0-9]{2}(T.*)?$`, "description": "A date, which means 00:00 UTC, or a time as RFC 3339: 2027-06-30, 2027-06-30T12:00:00Z."},
-	"times": anyOf(shape{"type": "integer", "minimum": 1}, shape{"type": "string", "pattern": `^[0-9]+(\.\.([0-9]+)?)?$`}),
+	"times":      anyOf(shape{"type": "integer", "minimum": 1}, shape{"type": "string", "pattern": `^[0-9]+(\.\.([0-9]+)?)?$`}),
 	"by": anyOf(
 		shape{"type": "array", "items": shapeExpression, "minItems": 1, "maxItems": maxKeyParts},
 		shape{"type": "object", "additionalProperties": shapeExpression, "minProperties": 1, "maxProperties": maxKeyParts},
