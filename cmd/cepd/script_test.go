@@ -8,21 +8,32 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/cobra"
+
+	"github.com/cepd/cepd/internal/kafkawire/kafkatest"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"cepd": main})
+	testscript.Main(withBroker{m}, map[string]func(){"cepd": main})
 }
+
+// withBroker ends the broker that tests have shared.
+type withBroker struct{ m *testing.M }
+
+func (b withBroker) Run() int { return kafkatest.Run(b.m) }
 
 // TestScripts runs the command as its users do: test/script holds a file for each subject. They stand here because only
 // this package can run its main.
-func TestScripts(t *testing.T) {
+func TestScripts(t *testing.T) { testscript.Run(t, scripts(t, "../../test/script")) }
+
+// scripts says how those of a directory run.
+func scripts(t *testing.T, dir string) testscript.Params {
+	t.Helper()
 	examples, err := filepath.Abs("../../examples")
 	if err != nil {
 		t.Fatal(err)
 	}
-	testscript.Run(t, testscript.Params{
-		Dir: "../../test/script",
+	return testscript.Params{
+		Dir: dir,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("NO_COLOR", "1")
 			env.Setenv("EXAMPLES", examples)
@@ -35,7 +46,7 @@ func TestScripts(t *testing.T) {
 		},
 		UpdateScripts:       os.Getenv("CEPD_UPDATE") != "",
 		RequireExplicitExec: true,
-	})
+	}
 }
 
 // TestHelpHasTwoExamples holds every command to it, and to a first line that says what it does.

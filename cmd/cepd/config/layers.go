@@ -19,7 +19,7 @@ const prefix = "CEPD_"
 // testVariables belong to the tests and to programs built for them, and set nothing here.
 var testVariables = []string{
 	"CEPD_CI", "CEPD_VECTORS", "CEPD_CASES", "CEPD_DATA", "CEPD_EXHAUSTIVE", "CEPD_REDIS_SERVERS", "CEPD_FAILPOINT", "CEPD_UPDATE",
-	"CEPD_SEEDS", "CEPD_KILLS",
+	"CEPD_SEEDS", "CEPD_KILLS", "CEPD_KAFKA_LENT",
 }
 
 // Layers are what stands above the file.
