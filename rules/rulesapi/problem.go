@@ -135,6 +135,9 @@ func problemOf(err error) *Problem {
 		return kindConflict.problem("no rule would be left in %s: a job needs one", empty.Dir)
 	}
 	if he, ok := errors.AsType[*echo.HTTPError](err); ok {
+		if he.Code == http.StatusNotFound {
+			return kindNotFound.problem("there is no such route; /v1/docs lists those of the API")
+		}
 		return &Problem{Type: "about:blank", Title: fmt.Sprint(he.Message), Status: he.Code}
 	}
 	for _, c := range []struct {

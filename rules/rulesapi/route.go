@@ -107,9 +107,6 @@ func (a *API) Register(g *echo.Group) {
 	for _, r := range Routes() {
 		g.Add(r.Method, strings.TrimPrefix(r.Path, Prefix), func(c echo.Context) error { return a.serve(&r, c) })
 	}
-	g.RouteNotFound("/*", func(c echo.Context) error {
-		return kindNotFound.problem("there is no route %s; /v1/docs lists them", c.Request().URL.Path).write(c)
-	})
 }
 
 // request is a request that is being answered.
