@@ -64,6 +64,10 @@ type daemon struct {
 	running  atomic.Pointer[running]
 	stopping atomic.Bool
 
+	metrics *metrics
+	systemd systemd
+	last    recentStatus
+	limits  limitWatch
 }
 
 // running is what there is once the job has been restored.
@@ -78,6 +82,10 @@ type running struct {
 func serve(stop context.Context, c *config.Config, set *rules.Set, f runFlags, stdin io.Reader, stdout io.Writer, log *slog.Logger) error {
 	log.Info("starting", "job", c.Job, "config", f.file, "version", version, "pid", os.Getpid())
 	d := &daemon{config: c, log: log, begun: time.Now(), audit: &audit{path: c.HTTP.Audit}}
+	d.metrics = newMetrics(d)
+	d.systemd.failed = func(err error) { log.Warn("systemd cannot be told how the job is", "err", err) }
+	restored := d.systemd.starting()
+	defer restored()
 	// Asked for before anything is open: whoever sends one too early does not end the process.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
@@ -99,7 +107,7 @@ func serve(stop context.Context, c *config.Config, set *rules.Set, f runFlags, s
 	if err != nil {
 		return err
 	}
-	a.job.Committed = feed.Committed
+	a.job.Committed, a.job.Observe = feed.Committed, d.metrics.observe(a.job.Store)
 	tuneCollector(restorePercent)
 	j, err := job.New(stop, a.job)
 	tuneCollector(collectorPercent)
@@ -110,6 +118,7 @@ func serve(stop context.Context, c *config.Config, set *rules.Set, f runFlags, s
 		j.Close()
 		return err
 	}
+	restored()
 	logStart(log, c, set, j.Status())
 	return d.run(stop, hangups)
 }
@@ -175,6 +184,7 @@ func (d *daemon) restored(j *job.Job, a *assembly, feed *rulesapi.Feed) error {
 		r.api.Observe(j.Rules())
 		r.reloader.observe = r.api.Observe
 	}
+	d.metrics.begin(j.Status())
 	d.running.Store(r)
 	if d.listener != nil {
 		d.listener.answer(d.router(r.api))
@@ -207,6 +217,7 @@ func (d *daemon) run(stop context.Context, hangups <-chan os.Signal) error {
 		group.Go(func() { r.api.Run(context.WithValue(beside, noteKey{}, new(string))) })
 		group.Go(func() { r.reloader.watchSecrets(beside) })
 	}
+	group.Go(func() { d.systemd.running(beside, d.alive, d.summary) })
 	group.Go(func() { d.obeyHangups(beside, r.reloader, hangups) })
 	if d.config.Reload.Watch {
 		group.Go(func() { d.watchRules(beside, r.reloader) })
@@ -261,6 +272,7 @@ func (d *daemon) watchRules(ctx context.Context, r *reloader) {
 // cannot be published in time is kept, and the next start publishes it.
 func (d *daemon) drain(ctx context.Context, r *running, endBeside func(), ended <-chan error) error {
 	d.stopping.Store(true)
+	d.systemd.stopping()
 	d.log.Info("stopping: nothing more is read; a second signal ends the process at once")
 	end, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
@@ -360,6 +372,7 @@ func (d *daemon) routes() []route {
 	return []route{
 		{http.MethodGet, "/healthz", need{public: true}, d.healthz},
 		{http.MethodGet, "/ready", need{public: true}, d.ready},
+		{http.MethodGet, "/metrics", viewer, d.showMetrics},
 		{http.MethodGet, "/status", viewer, d.showStatus},
 		{http.MethodGet, "/-/reload", viewer, d.showReload},
 		{http.MethodPost, "/-/reload", editor, d.reload},
