@@ -30,6 +30,9 @@ const (
 // committer from the cut until it is durable, and to the sequencer again: nobody shares it.
 type flight struct {
 	epoch       cep.Epoch
+	set         *rules.Set // that runs as of the epoch
+	swapped     bool       // it is the first epoch under that set
+	begun       time.Time
 	coordinator *checkpoint.Coordinator
 	cut         *engine.Cut
 	letters     []letter
@@ -40,6 +43,18 @@ type flight struct {
 	took  time.Duration
 	done  time.Time
 	tally Tally
+}
+
+// size is what is made durable with the epoch, in bytes.
+func (f *flight) size() (n int64) {
+	c := f.coordinator.Commit()
+	for i := range c.Records {
+		n += int64(len(c.Records[i].Key) + len(c.Records[i].Value))
+	}
+	for i := range c.Outbox {
+		n += int64(len(c.Outbox[i].Data))
+	}
+	return n + int64(len(c.Manifest.Engine))
 }
 
 // committer makes epochs durable, one after the other, beside the engine, which goes on meanwhile.
@@ -60,6 +75,9 @@ func (c *committer) run(ctx context.Context, flights <-chan *flight) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case f := <-flights:
+			if observe := c.config.Observe.Barrier; observe != nil {
+				observe(time.Since(f.begun))
+			}
 			c.config.Failpoint(PointCut)
 			if err := c.commit(ctx, f); err != nil {
 				f.coordinator.Abort(err)
@@ -94,6 +112,9 @@ func (c *committer) commit(ctx context.Context, f *flight) error {
 		return err
 	}
 	c.config.Failpoint(PointPrepared)
+	if f.swapped {
+		c.config.Failpoint(PointSwapPrepared)
+	}
 	if err := c.write(ctx, f); err != nil {
 		return err
 	}
@@ -101,6 +122,9 @@ func (c *committer) commit(ctx context.Context, f *flight) error {
 		return err
 	}
 	c.config.Failpoint(PointCommitted)
+	if f.swapped {
+		c.config.Failpoint(PointSwapCommitted)
+	}
 	f.tally = mail.tally
 	for i, o := range c.outlets {
 		told := o.last != mail.last[i]
@@ -111,6 +135,13 @@ func (c *committer) commit(ctx context.Context, f *flight) error {
 		}
 	}
 	c.retired = nil
+	if c.config.Committed != nil {
+		alerts := make([]*cep.Alert, len(f.cut.Alerts))
+		for i := range f.cut.Alerts {
+			alerts[i] = f.cut.Alerts[i].Alert
+		}
+		c.config.Committed(f.epoch, alerts)
+	}
 	f.cut, f.letters = nil, nil // the sequencer looks at neither
 	c.config.Failpoint(PointTold)
 	c.committed()
@@ -136,7 +167,7 @@ func (c *committer) engine(f *flight) (*checkpoint.Commit, error) {
 		part.Manifest.Sources = append(part.Manifest.Sources, p)
 	}
 	known := map[*rules.Set]checkpoint.RuleSet{}
-	for _, set := range append([]*rules.Set{c.config.Rules}, f.cut.Older...) {
+	for _, set := range append([]*rules.Set{f.set}, f.cut.Older...) {
 		r, ok := c.known[set]
 		if !ok {
 			r.ID = set.ID()
@@ -182,6 +213,9 @@ func (c *committer) write(ctx context.Context, f *flight) error {
 		if err == nil {
 			f.done = time.Now()
 			f.took = f.done.Sub(begun)
+			if observe := c.config.Observe.Commit; observe != nil {
+				observe(f.took, f.size())
+			}
 			return nil
 		}
 		if ctx.Err() != nil {

@@ -200,15 +200,22 @@ func (c *Config) complete() error {
 		}
 	}
 	if c.Rules != nil {
-		for _, r := range c.Rules.Rules {
-			for _, to := range r.Alert.To {
-				if !names[to] {
-					wrong("rule %s: to: there is no sink %q; there are %s", r.ID, to, strings.Join(c.sinkNames(), ", "))
-				}
+		errs = append(errs, c.unaddressed(c.Rules)...)
+	}
+	return errors.Join(errs...)
+}
+
+// unaddressed are the rules whose alerts go to sinks that are not there.
+func (c *Config) unaddressed(set *rules.Set) (errs []error) {
+	names := c.sinkNames()
+	for _, r := range set.Rules {
+		for _, to := range r.Alert.To {
+			if !slices.Contains(names, to) {
+				errs = append(errs, fmt.Errorf("rule %s: to: there is no sink %q; there are %s", r.ID, to, strings.Join(names, ", ")))
 			}
 		}
 	}
-	return errors.Join(errs...)
+	return errs
 }
 
 func (c *Config) sinkNames() []string {

@@ -38,7 +38,7 @@ func (s *sequencer) barrier() error {
 	if err != nil {
 		return err
 	}
-	f := &flight{epoch: e, coordinator: s.coordinator, letters: s.letters, replies: s.replies, memory: s.remember()}
+	f := &flight{epoch: e, begun: time.Now(), set: s.set, swapped: s.swapped, coordinator: s.coordinator, letters: s.letters, replies: s.replies, memory: s.remember()}
 	f.replies = append(f.replies, s.epochs...)
 	for _, st := range s.streams {
 		if st.held && st.listed {
@@ -47,7 +47,7 @@ func (s *sequencer) barrier() error {
 	}
 	s.flight, s.lastBarrier = f, s.now
 	s.letters, s.letterBytes, s.replies, s.epochs = nil, 0, nil, nil
-	s.dirty, s.asked, s.released = false, false, true
+	s.dirty, s.asked, s.released, s.swapped = false, false, true, false
 	err = s.core.Barrier(e, func(cut *engine.Cut) {
 		f.cut = cut
 		s.flights <- f // there is room: only one is under way
@@ -89,6 +89,7 @@ func (s *sequencer) committed(f *flight) {
 	s.flight, s.failing, s.newest = nil, nil, f.epoch
 	s.lastTook, s.lastDone = f.took, f.done
 	s.tally.add(f.tally)
+	s.durable.Store(f.set)
 	for _, reply := range f.replies {
 		reply <- answer{epoch: f.epoch}
 	}

@@ -2,7 +2,8 @@ package job
 
 // The points at which a crash is tried. Each is reached in any run that sends an alert, but for those that say when.
 const (
-	PointSwapped   = "job.swapped"   // another set of rules has taken over, no epoch knows it: on a start with other rules
+	PointSwapping  = "job.swapping"  // before another set of rules takes over in a running job
+	PointSwapped   = "job.swapped"   // another set has taken over, no epoch knows it: so, or on a start with other rules
 	PointStarted   = "job.started"   // all is restored, before the first record is read
 	PointBarrier   = "job.barrier"   // before a barrier
 	PointCut       = "job.cut"       // the engine has handed over its part of an epoch
@@ -15,12 +16,16 @@ const (
 	PointStopping  = "job.stopping"  // nothing is read any more, before the last epoch: at an orderly end
 	PointPublished = "job.published" // all is published, before that is durable: at an orderly end
 	PointEnded     = "job.ended"     // all is done, before goroutines end: at an orderly end
+
+	PointSwapPrepared  = "job.swap-prepared"  // the first epoch under another set is complete in memory: in a running job
+	PointSwapCommitted = "job.swap-committed" // it is durable, nobody has been told: likewise
 )
 
 // Failpoints lists all points, about in the order in which they come.
 func Failpoints() []string {
 	return []string{
-		PointSwapped, PointStarted, PointBarrier, PointCut, PointPrepared, PointCommitted, PointTold, PointBegun,
+		PointSwapping, PointSwapped, PointStarted, PointBarrier, PointCut, PointPrepared, PointSwapPrepared, PointCommitted,
+		PointSwapCommitted, PointTold, PointBegun,
 		PointConfirmed, PointTrimmed, PointStopping, PointPublished, PointEnded,
 	}
 }

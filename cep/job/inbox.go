@@ -2,6 +2,7 @@ package job
 
 import (
 	"sync"
+	"time"
 
 	"github.com/cepd/cepd/cep"
 	"github.com/cepd/cepd/cep/source"
@@ -28,6 +29,8 @@ type notice struct {
 	letter *letter
 	reply  chan<- answer
 	epoch  cep.Epoch
+	// request has the set of rules that it is about.
+	request *request
 }
 
 type noticeKind uint8
@@ -47,13 +50,18 @@ const (
 	noticeEpoch                       // somebody wants an epoch now
 	noticeDrain                       // somebody wants an orderly end
 	noticeStatus                      // somebody wants to know how things are
+	noticeSwap                        // the set of request wants to take over
+	noticePlan                        // somebody wants to know what would become of the rules if it did
 )
 
 // answer is what comes back for a notice.
 type answer struct {
 	epoch  cep.Epoch
 	status *Status
-	err    error
+	// changes tell what becomes of each rule, pause how long nothing went on for it.
+	changes []RuleChange
+	pause   time.Duration
+	err     error
 }
 
 func newInbox() *inbox { return &inbox{wake: make(chan struct{}, 1)} }

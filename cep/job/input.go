@@ -33,7 +33,9 @@ type batch struct {
 	bytes int    // of their records
 	// text holds the records, and where rules show events these as JSON.
 	text    []byte
+	plan    *plan // that it was decoded by
 	decoder codec.Decoder
+	own     bool // the decoder belongs to the partition
 }
 
 // item is a record of a batch.
@@ -62,12 +64,17 @@ type input struct {
 	// past is the offset up to which records are passed over, -1 for none: they were pushed from a reader before this one.
 	past    int64
 	changed func(*input) // tells the sequencer that there is something to take
-	decoder codec.Decoder
 
-	mu    sync.Mutex
-	batch *batch // being filled; nil: nothing waits
-	full  bool   // the reader waits for room
-	end   error  // how reading ended; io.EOF at the end
+	mu      sync.Mutex
+	plan    *plan         // by which records are decoded
+	decoder codec.Decoder // of the plan, where it belongs to the partition
+	batch   *batch        // being filled; nil: nothing waits
+	full    bool          // the reader waits for room
+	end     error         // how reading ended; io.EOF at the end
+	// turned says that reading has to go on from seek; interrupt ends a wait of the reader. See turn.
+	turned    bool
+	seek      int64
+	interrupt context.CancelFunc
 
 	// room is sent to when the batch that was full has been taken.
 	room chan struct{}
@@ -86,23 +93,59 @@ type input struct {
 }
 
 // run is the goroutine of the input: it reads until the partition's end or that of ctx. What the end means is for the
-// sequencer to say.
+// sequencer to say. At its end the reader stays: it may have to go back.
 func (in *input) run(ctx context.Context, batchSize func() int) error {
-	err := in.follow(ctx, batchSize)
-	if closing := in.reader.Close(); closing != nil && isEnd(err) {
-		err = closing
+	for {
+		err := in.follow(ctx, batchSize)
+		if !isEnd(err) {
+			_ = in.reader.Close() // what it could say is said by err
+		}
+		in.mu.Lock()
+		again := in.turned && isEnd(err)
+		if !again {
+			in.end, in.interrupt, in.turned = err, nil, false
+		}
+		in.mu.Unlock()
+		if !again {
+			in.changed(in)
+			return nil
+		}
 	}
-	in.mu.Lock()
-	in.end = err
-	in.mu.Unlock()
-	in.changed(in)
-	return nil
 }
 
+// errTurned says that reading has to go on elsewhere.
+var errTurned = errors.New("reading goes on elsewhere")
+
+// follow reads until the partition's end, from where the input was turned to if it is.
 func (in *input) follow(ctx context.Context, batchSize func() int) error {
-	if in.from >= 0 {
-		if err := in.reader.SeekTo(in.from); err != nil {
-			return fmt.Errorf("go to offset %d: %w", in.from, err)
+	for {
+		reading, interrupt := context.WithCancel(ctx)
+		in.mu.Lock()
+		from, past := in.from, in.past
+		if in.turned {
+			in.turned, from, past = false, in.seek, -1
+		}
+		in.interrupt = interrupt
+		in.mu.Unlock()
+		err := in.pass(reading, from, past, batchSize)
+		interrupt()
+		if ctx.Err() != nil || !in.hasTurned() {
+			return err
+		}
+	}
+}
+
+func (in *input) hasTurned() bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.turned
+}
+
+// pass reads from an offset, or where the reader stands if it is -1, until the end or until the input is turned.
+func (in *input) pass(ctx context.Context, from, past int64, batchSize func() int) error {
+	if from >= 0 {
+		if err := in.reader.SeekTo(from); err != nil {
+			return fmt.Errorf("go to offset %d: %w", from, err)
 		}
 	}
 	for {
@@ -114,7 +157,7 @@ func (in *input) follow(ctx context.Context, batchSize func() int) error {
 			}
 			rec.Offset = bad.Position.Offset
 		}
-		if rec.Offset <= in.past {
+		if rec.Offset <= past {
 			continue
 		}
 		if err := in.add(ctx, rec, bad, batchSize); err != nil {
@@ -125,31 +168,36 @@ func (in *input) follow(ctx context.Context, batchSize func() int) error {
 
 // add puts a record into the batch that waits for the sequencer, once there is room.
 func (in *input) add(ctx context.Context, rec source.Record, bad *source.RecordError, batchSize func() int) error {
-	for !in.put(rec, bad, batchSize()) {
+	for {
+		if ok, err := in.put(rec, bad, batchSize()); ok || err != nil {
+			return err
+		}
 		select {
 		case <-in.room:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
-	return nil
 }
 
 // put is add where there is room; ok is false where there is none, and then room will be sent to.
-func (in *input) put(rec source.Record, bad *source.RecordError, size int) (ok bool) {
+func (in *input) put(rec source.Record, bad *source.RecordError, size int) (ok bool, err error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	if in.turned {
+		return false, errTurned
+	}
 	if b := in.batch; b != nil && (b.n >= size || b.bytes >= batchBytes) {
 		in.full = true
-		return false
+		return false, nil
 	}
 	if in.batch == nil {
-		in.batch = in.stream.newBatch(in)
+		in.batch = in.plan.newBatch(in)
 		in.changed(in)
 	}
 	// Decoding under the lock costs the sequencer at most the time of one event, and saves handing over twice.
 	in.fill(in.batch, rec, bad)
-	return true
+	return true, nil
 }
 
 // fill decodes a record into the batch.
@@ -220,39 +268,20 @@ func (in *input) take() (b *batch, end error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	b, in.batch = in.batch, nil
-	if in.full {
-		in.full = false
-		in.room <- struct{}{} // the reader waits for it: nobody else has sent
-	}
+	in.giveRoom()
 	return b, in.end
 }
 
-// newBatch returns an empty batch with a decoder for the input.
-func (s *stream) newBatch(in *input) *batch {
-	b, _ := s.batches.Get().(*batch)
-	if b == nil {
-		b = &batch{}
+// giveRoom lets the reader go on if it waits for room.
+func (in *input) giveRoom() {
+	if !in.full {
+		return
 	}
-	if f := in.reader.Format(); f.Delimited() {
-		if in.decoder == nil {
-			in.decoder = codec.NewCSV(f.Columns, f.Comma, s.schema, s.spec, s.options)
-		}
-		b.decoder = in.decoder
-	} else if b.decoder == nil {
-		o := s.options
-		o.Meta = f.Meta
-		b.decoder = codec.NewJSON(s.schema, s.spec, o)
+	in.full = false
+	select {
+	case in.room <- struct{}{}:
+	default: // a reader that was turned has left one
 	}
-	return b
-}
-
-// give returns a batch for reuse. Strings of its events are the engine's now, texts it has copied.
-func (s *stream) give(b *batch, in *input) {
-	b.n, b.bytes, b.text = 0, 0, b.text[:0]
-	if in.decoder != nil {
-		b.decoder = nil // it belongs to that partition
-	}
-	s.batches.Put(b)
 }
 
 // isEnd reports whether a partition has been read to its end.

@@ -30,6 +30,11 @@ type Job struct {
 	inbox     *inbox
 	sequencer *sequencer
 	status    statusKeeper
+	// durable is the set of the newest durable epoch. swapping is held by who has another one take over; it guards inForce, the
+	// set that runs.
+	durable   atomic.Pointer[rules.Set]
+	swapping  chan struct{}
+	inForce   *rules.Set
 	restored  *Restored
 	changes   []RuleChange
 	retired   map[string]uint64
@@ -77,8 +82,8 @@ func New(ctx context.Context, config Config) (*Job, error) {
 	if err := config.complete(); err != nil {
 		return nil, fmt.Errorf("configuration of the job: %w", err)
 	}
-	j := &Job{config: config, inbox: newInbox(), quit: make(chan struct{}), done: make(chan struct{}), abandoned: make(chan struct{})}
-	j.sequencer = &sequencer{config: &j.config, inbox: j.inbox, batchSize: &atomic.Int64{}, status: &j.status, begun: time.Now(), disabled: map[string]bool{}}
+	j := &Job{config: config, inbox: newInbox(), swapping: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}), abandoned: make(chan struct{})}
+	j.sequencer = &sequencer{config: &j.config, inbox: j.inbox, batchSize: &atomic.Int64{}, status: &j.status, begun: time.Now(), disabled: map[string]bool{}, durable: &j.durable}
 	if err := j.make(ctx); err != nil {
 		j.Close()
 		return nil, fmt.Errorf("start job %s: %w", config.Name, err)
@@ -102,7 +107,9 @@ func (j *Job) make(ctx context.Context) error {
 		return err
 	}
 	s := j.sequencer
-	s.core, s.streams, s.outlets, s.restored = j.core, j.streams, j.outlets, j.restored
+	s.core, s.set, s.streams, s.outlets, s.restored = j.core, j.config.Rules, j.streams, j.outlets, j.restored
+	j.inForce = s.set
+	j.durable.Store(s.set)
 	s.dirty = j.swapped || len(j.retired) > 0 || m == nil
 	newest := cep.Epoch(0)
 	if m != nil {
@@ -188,6 +195,7 @@ func (j *Job) Run(ctx context.Context) error {
 	})
 	err := group.Wait()
 	j.running.Store(false)
+	j.core = s.core // another one may have taken over
 	j.closeFound()
 	j.Close()
 	j.status.end()
@@ -396,8 +404,14 @@ func (j *Job) Checkpoint(ctx context.Context) (cep.Epoch, error) {
 
 // ask puts a question to the sequencer.
 func (j *Job) ask(ctx context.Context, kind noticeKind) (answer, error) {
+	return j.send(ctx, notice{kind: kind})
+}
+
+// send is ask for a question that has more to it.
+func (j *Job) send(ctx context.Context, n notice) (answer, error) {
 	reply := make(chan answer, 1)
-	j.inbox.put(notice{kind: kind, reply: reply})
+	n.reply = reply
+	j.inbox.put(n)
 	select {
 	case a := <-reply:
 		return a, a.err
@@ -428,6 +442,9 @@ func (j *Job) closeFound() {
 		for _, in := range st.inputs {
 			if in.next != nil {
 				_ = in.next.Close() // likewise
+			}
+			if in.reader != nil && isEnd(in.end) {
+				_ = in.reader.Close() // it was read to its end, and has nothing open
 			}
 		}
 	}

@@ -22,10 +22,15 @@ import (
 func (w *world) fill() {
 	for i := range 200 {
 		for _, s := range w.streams {
-			kind := []string{"a", "b", "c", "a", "b"}[(i*7+len(s.stream))%5]
-			s.write(fmt.Sprint(i%2), event(i/3, kind, fmt.Sprintf("u%d", i%4)))
+			s.write(fmt.Sprint(i%2), nth(i, s.stream))
 		}
 	}
+}
+
+// nth is an event of that history.
+func nth(i int, stream string) string {
+	kind := []string{"a", "b", "c", "a", "b"}[(i*7+len(stream))%5]
+	return event(i/3, kind, fmt.Sprintf("u%d", i%4))
 }
 
 func TestSendsEachAlertOnce(t *testing.T) {
@@ -92,7 +97,7 @@ func TestCrashAtEveryPoint(t *testing.T) {
 	if len(want) < 10 {
 		t.Fatalf("%d lanes: the history finds nothing", len(want))
 	}
-	rare := []string{PointSwapped, "publisher.noted", "publisher.rejected"} // tested where they belong
+	rare := []string{PointSwapping, PointSwapped, PointSwapPrepared, PointSwapCommitted, "publisher.noted", "publisher.rejected"} // tested where they belong
 	for _, point := range append(Failpoints(), sinks.Failpoints...) {
 		if slices.Contains(rare, point) {
 			continue

@@ -1,6 +1,11 @@
 package job
 
-import "time"
+import (
+	"context"
+	"time"
+
+	"github.com/cepd/cepd/sinks"
+)
 
 // Observe is told how long things take, for histograms. Each function may be nil, must not block, and may be called from any
 // goroutine.
@@ -13,4 +18,19 @@ type Observe struct {
 	Publish func(sink string, took time.Duration, messages int, err error)
 	// Swap is told how long a swap held the job up.
 	Swap func(pause time.Duration)
+}
+
+// observed is a sink whose batches are timed.
+type observed struct {
+	sinks.Sink
+	name    string
+	publish func(sink string, took time.Duration, messages int, err error)
+}
+
+// Publish implements [sinks.Sink].
+func (o *observed) Publish(ctx context.Context, b sinks.Batch) (sinks.Ack, error) {
+	begun := time.Now()
+	ack, err := o.Sink.Publish(ctx, b)
+	o.publish(o.name, time.Since(begun), len(b.Messages), err)
+	return ack, err
 }

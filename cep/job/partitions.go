@@ -77,12 +77,18 @@ func (s *sequencer) read(in *input, r source.Reader) {
 		// It has been read to the end of another reader: on from the last record, which is passed over.
 		in.from, in.past = in.last, in.last
 	}
+	if in.reader != nil && in.reader != r {
+		_ = in.reader.Close() // it was read to its end, or has failed
+	}
 	if in.changed == nil {
 		in.room, in.changed = make(chan struct{}, 1), func(in *input) { s.inbox.put(notice{kind: noticeChanged, input: in}) }
 	}
 	in.reader, in.silence = r, s.now
 	in.mu.Lock()
-	in.end = nil // of the reader before, whose goroutine is done
+	in.end, in.turned, in.plan = nil, false, in.stream.plan // the goroutine of the reader before is done
+	if in.reader != r {
+		in.decoder = nil
+	}
 	in.mu.Unlock()
 	s.core.Open(in.id)
 	s.resize()

@@ -6,23 +6,18 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/cepd/cepd/cep"
-	"github.com/cepd/cepd/cep/codec"
 	"github.com/cepd/cepd/cep/engine"
 	"github.com/cepd/cepd/checkpoint"
+	"github.com/cepd/cepd/rules"
 )
 
 // stream is an input at work.
 type stream struct {
 	Stream
-	schema  *cep.Schema
-	options codec.Options
-	spec    codec.TimeSpec
-	batches sync.Pool
 	// fresh says that the job has never read the stream before: Start counts.
 	fresh bool
 	// related are the streams that share a rule with this one, itself among them: what waits here may wait for them.
@@ -30,6 +25,7 @@ type stream struct {
 
 	// The rest belongs to the sequencer.
 
+	plan    *plan
 	inputs  map[string]*input
 	open    int               // those that have not ended
 	starts  map[string]*input // those of which nothing has been read, and which do not begin at their beginning
@@ -62,6 +58,7 @@ var phaseNames = [...]string{"running", "closing", "publishing", "settling"}
 type sequencer struct {
 	config  *Config
 	core    *engine.Core
+	set     *rules.Set // that runs
 	streams []*stream
 	outlets []*outlet
 	inbox   *inbox
@@ -101,7 +98,11 @@ type sequencer struct {
 	nextLook    time.Time
 	nextReview  time.Time
 	disabled    map[string]bool // rules that have been named
-	tally       Tally
+	next        *request        // the set that wants to take over, nil if none does
+	swapped     bool            // one has, which no epoch knows yet
+	// durable is the set of the newest durable epoch, for all to see.
+	durable *atomic.Pointer[rules.Set]
+	tally   Tally
 }
 
 const (
@@ -159,6 +160,11 @@ func (s *sequencer) loop(ctx context.Context) error {
 		}
 		if ended {
 			return errEnded
+		}
+		if s.swapDue() {
+			if err := s.swap(); err != nil {
+				return err
+			}
 		}
 		if at, due := s.barrierDue(false); due && !s.now.Before(at) {
 			if err := s.barrier(); err != nil {
@@ -255,6 +261,11 @@ func (s *sequencer) hear(n *notice) error {
 		s.draining = true
 	case noticeStatus:
 		n.reply <- answer{status: s.report()}
+	case noticeSwap:
+		s.next = n.request
+	case noticePlan:
+		changes, err := s.core.Plan(n.request.set)
+		n.reply <- answer{changes: changesOf(changes), err: err}
 	}
 	return nil
 }
@@ -375,7 +386,7 @@ func (s *sequencer) take(in *input) error {
 	b, end := in.take()
 	if b != nil {
 		s.push(in, b)
-		in.stream.give(b, in)
+		b.give()
 	}
 	if end != nil {
 		return s.end(in, end)
@@ -411,9 +422,6 @@ func (s *sequencer) push(in *input, b *batch) {
 		s.core.PushRecord(in.id, &it.ev, copyRaw{}, it.record)
 	}
 	s.released = false
-	if heard {
-		in.silence = s.now
-	}
 	if in.rereading && in.read >= in.again {
 		s.reread(in)
 	}
@@ -422,6 +430,7 @@ func (s *sequencer) push(in *input, b *batch) {
 	}
 	s.dirty = true
 	if heard {
+		in.silence = s.now
 		in.stream.read, in.stream.ticked = s.now, time.Time{}
 		if in.idle {
 			in.idle = false

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cepd/cepd/cep"
-	"github.com/cepd/cepd/cep/codec"
 	"github.com/cepd/cepd/cep/engine"
 	"github.com/cepd/cepd/checkpoint"
 	"github.com/cepd/cepd/rules"
@@ -120,7 +119,7 @@ func (j *Job) load(ctx context.Context, e cep.Epoch) (*checkpoint.Manifest, memo
 		j.core, j.config.Rules = core, set
 		return m, mem, nil
 	}
-	if j.core, err = j.swap(core, set); err != nil {
+	if j.core, err = j.takeOver(core, set); err != nil {
 		return nil, memory{}, err
 	}
 	return m, mem, nil
@@ -148,8 +147,8 @@ func (j *Job) recorded(ctx context.Context, r checkpoint.RuleSet, schema *cep.Sc
 	return set, nil
 }
 
-// swap has the configured rules take over from those of an epoch.
-func (j *Job) swap(core *engine.Core, before *rules.Set) (*engine.Core, error) {
+// takeOver has the configured rules take over from those of an epoch.
+func (j *Job) takeOver(core *engine.Core, before *rules.Set) (*engine.Core, error) {
 	set, err := j.config.Rules.After(before)
 	if err != nil {
 		core.Close()
@@ -165,8 +164,8 @@ func (j *Job) swap(core *engine.Core, before *rules.Set) (*engine.Core, error) {
 		return nil, err
 	}
 	j.config.Rules, j.swapped = set, true
+	j.changes = append(j.changes, changesOf(changes)...)
 	for _, c := range changes {
-		j.changes = append(j.changes, RuleChange{c.Rule, c.Kind.String(), c.Starts, c.Dropped, c.Reason})
 		if c.Kind == engine.RuleKept && c.Dropped == 0 {
 			continue
 		}
@@ -200,12 +199,8 @@ func (j *Job) makeStreams(m *checkpoint.Manifest, mem memory) {
 		c := j.config.Streams[i]
 		known := mem.of(c.Name)
 		st := &stream{
-			Stream: c, schema: j.config.Rules.Schema, fresh: !known.Listed,
-			options: codec.Options{MaxSize: c.EventSize, Raw: raw},
-			inputs:  map[string]*input{}, starts: map[string]*input{}, read: known.Passed,
-		}
-		if !c.Arrival {
-			st.spec = c.Time
+			Stream: c, fresh: !known.Listed, plan: newPlan(&c, j.config.Rules.Schema, raw),
+			inputs: map[string]*input{}, starts: map[string]*input{}, read: known.Passed,
 		}
 		for name, offset := range known.Starts {
 			if id := j.config.Partitions.Get(c.Name, name); id != nil {
@@ -246,11 +241,18 @@ func (j *Job) makeStreams(m *checkpoint.Manifest, mem memory) {
 			}
 		}
 	}
-	j.relate(byName)
+	relate(j.streams, j.config.Rules)
 }
 
 // relate finds out which streams may have to wait for each other.
-func (j *Job) relate(byName map[string]*stream) {
+func relate(streams []*stream, set *rules.Set) {
+	byName, byID := map[string]*stream{}, map[string]*rules.Rule{}
+	for _, st := range streams {
+		byName[st.Name] = st
+	}
+	for _, r := range set.Rules {
+		byID[r.ID] = r
+	}
 	reads := map[string][]*stream{}
 	var of func(r *rules.Rule) []*stream
 	of = func(r *rules.Rule) []*stream {
@@ -268,19 +270,17 @@ func (j *Job) relate(byName map[string]*stream) {
 			}
 		}
 		for _, id := range r.Reads {
-			for _, low := range j.config.Rules.Rules {
-				if low.ID == id {
-					list = append(list, of(low)...)
-				}
+			if low := byID[id]; low != nil {
+				list = append(list, of(low)...)
 			}
 		}
 		reads[r.ID] = list
 		return list
 	}
-	for _, st := range j.streams {
+	for _, st := range streams {
 		st.related = []*stream{st}
 	}
-	for _, r := range j.config.Rules.Rules {
+	for _, r := range set.Rules {
 		if !r.Enabled {
 			continue
 		}
@@ -326,7 +326,7 @@ func (j *Job) makeOutlets(ctx context.Context, m *checkpoint.Manifest) error {
 		delete(known, o.Name)
 		o.last = o.outbox.last
 		o.publisher = sinks.NewPublisher(sinks.PublisherConfig{
-			Name: o.Name, Sink: o.Sink.Sink, Outbox: o.outbox, Guarantee: o.Guarantee,
+			Name: o.Name, Sink: j.observe(o), Outbox: o.outbox, Guarantee: o.Guarantee,
 			BatchMax: o.BatchMax, BytesMax: o.BytesMax, Grace: o.Grace, ProbeEvery: o.ProbeEvery,
 			AcceptGap: j.config.AcceptGap, AcceptRepeat: j.config.AcceptRepeat, NewLineage: j.config.NewLineage,
 			Rejected: func(m sinks.Message, reason string) error { return j.rejected(o, &m, reason) },
@@ -335,6 +335,14 @@ func (j *Job) makeOutlets(ctx context.Context, m *checkpoint.Manifest) error {
 		j.outlets = append(j.outlets, o)
 	}
 	return j.retire(known)
+}
+
+// observe returns the sink, timed where somebody wants to know.
+func (j *Job) observe(o *outlet) sinks.Sink {
+	if j.config.Observe.Publish == nil {
+		return o.Sink.Sink
+	}
+	return &observed{o.Sink.Sink, o.Name, j.config.Observe.Publish}
 }
 
 // retire forgets the messages of sinks that are not configured any more, unless some of them have not been sent.

@@ -72,6 +72,7 @@ type tape struct {
 	closed  bool  // nothing will be added
 	broken  error // reading fails at the end of what is there
 	missing bool  // it is there for those who know, and not found
+	gone    bool  // once read to its end it cannot be opened again
 	columns []string
 	seeks   []int64
 }
@@ -238,6 +239,9 @@ func (r *tapeReader) Next(ctx context.Context) (source.Record, error) {
 func (r *tapeReader) SeekTo(offset int64) error {
 	r.source.mu.Lock()
 	defer r.source.mu.Unlock()
+	if r.tape.gone && r.next == len(r.tape.records) {
+		return errors.New("no such tape")
+	}
 	r.tape.seeks = append(r.tape.seeks, offset)
 	r.next = int((offset + 9) / 10) // a record's offset, or the one behind it
 	if offset%10 > 1 || r.next > len(r.tape.records) {
