@@ -79,7 +79,7 @@ func newBack(c *Core) *back {
 	n := c.options.Shards
 	b := &back{
 		core: c, issuers: map[*version]*issuer{}, lasts: make([]bool, n), parts: make([]*shardPart, n),
-		shard: newShard(0, 1, c.set.Predicates, c.spare),
+		shard: newShard(0, 1, c.set.Predicates, c.spare, c.options.Timer),
 	}
 	b.shard.upper = true
 	b.spread = newSpread(1, b.shard.spare)

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/cepd/cepd/cep"
 	"github.com/cepd/cepd/checkpoint"
@@ -39,6 +40,9 @@ type Options struct {
 	// Ready is told when alerts wait for the next barrier: from the goroutine of the back with Parallel, so it must not block
 	// or call the Core. Nil: nobody wants to know.
 	Ready func()
+	// Timer tells how much time has passed since whenever, from any goroutine: with it the work on some events is timed, and
+	// summaries tell what each rule takes. Output does not depend on it. Nil: nothing is timed.
+	Timer func() time.Duration
 }
 
 // Keeper makes what an event borrows stay valid: see [codec.Decoder].
@@ -128,7 +132,7 @@ func assemble(set *rules.Set, streams []Stream, o Options, numbers uint64) (*Cor
 		c.addRule(r)
 	}
 	for i := range c.options.Shards {
-		c.shards = append(c.shards, newShard(i, c.options.Shards, set.Predicates, c.spare))
+		c.shards = append(c.shards, newShard(i, c.options.Shards, set.Predicates, c.spare, c.options.Timer))
 	}
 	return c, nil
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/cepd/cepd/cep"
 	"github.com/cepd/cepd/checkpoint"
@@ -31,7 +32,8 @@ type shard struct {
 	upper         bool // it is that of the back, for the clocks that read alerts
 	memo          *nfa.Memo
 	spare         *pool
-	lanes         []*lane // by the index of the clock
+	timer         func() time.Duration // nil: nothing is timed
+	lanes         []*lane              // by the index of the clock
 	packet        *packet
 	at            int // the release of the packet that is under way
 	// chunks are used again where the back is done with them before the next step: where reuse says so.
@@ -57,8 +59,8 @@ type chunk struct {
 // shardOf is the shard that a slot belongs to.
 func shardOf(slot uint8, shards int) int { return int(slot) * shards / checkpoint.Slots }
 
-func newShard(index, shards, predicates int, spare *pool) *shard {
-	return &shard{index: index, shards: shards, memo: nfa.NewMemo(predicates), spare: spare}
+func newShard(index, shards, predicates int, spare *pool, timer func() time.Duration) *shard {
+	return &shard{index: index, shards: shards, memo: nfa.NewMemo(predicates), spare: spare, timer: timer}
 }
 
 // separate gives the shard a pool of its own.

@@ -102,6 +102,9 @@ type RuleSummary struct {
 	// Skips is the number of matches of a row pattern after which it went on at the next event, because the step that
 	// after_match names took nothing or only the first event (S6.3).
 	Skips uint64 `json:"skips,omitempty"`
+	// Evaluation is what the rule's machines took for events, an estimate from those that were timed ([Options.Timer]); a
+	// change of the rules begins it anew.
+	Evaluation cep.Duration `json:"evaluation_ns,omitempty"`
 	// Errors is the number of evaluation errors, LastError one of them.
 	Errors    uint64 `json:"errors"`
 	LastError string `json:"last_error,omitempty"`
@@ -164,6 +167,11 @@ func (c *Core) summaryOf(e *enrolled) RuleSummary {
 		}
 		in.add(c.routed(v))
 		c.addCounters(&run, v)
+		for _, x := range v.all() {
+			for _, p := range c.parts(x) {
+				s.Evaluation += p.took * timedMean
+			}
+		}
 		open, keys := c.open(v)
 		s.Open += open
 		s.Keys += keys
