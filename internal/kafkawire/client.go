@@ -23,6 +23,8 @@ const (
 	// defaultRequestTimeout bounds one request. Answers take milliseconds; replication that waits for a slow replica takes
 	// up to the broker's replica.lag.time.max.ms, 30 s, and is then an answer of its own.
 	defaultRequestTimeout = 10 * time.Second
+	// dialTimeout bounds one connection's making: a broker that is there answers within the way there and back.
+	dialTimeout = 3 * time.Second
 	// defaultRetryFor bounds the repetitions of one call: a single broker that was killed was back after 3 to 5 s, its
 	// coordinators after up to 3.4 s more.
 	defaultRetryFor = 15 * time.Second
@@ -59,6 +61,8 @@ type Client struct {
 	log       *slog.Logger
 	stop      context.CancelFunc
 	ids       correlations
+	// dials counts connections: a new one may be one to a broker that has restarted.
+	dials atomic.Int64
 	// reached is set once any broker has answered anything: then an end of a connection is a broker that left.
 	reached atomic.Bool
 
@@ -97,11 +101,15 @@ func NewClient(config Config) (*Client, error) {
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
+	dial := config.Dial
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: dialTimeout}).DialContext
+	}
 	ctx, stop := context.WithCancel(context.Background())
-	return &Client{
+	c := &Client{
 		config: config,
 		transport: &kafka.Transport{
-			Dial: config.Dial, ClientID: config.ClientID, TLS: config.TLS, SASL: mechanism, MetadataTTL: config.MetadataTTL,
+			ClientID: config.ClientID, TLS: config.TLS, SASL: mechanism, MetadataTTL: config.MetadataTTL,
 			// No topics: who leads what is asked by us, with ids and epochs, and a cluster may have thousands of them.
 			MetadataTopics: []string{},
 			Context:        ctx,
@@ -112,7 +120,12 @@ func NewClient(config Config) (*Client, error) {
 		versions: map[int32]*brokerVersions{},
 		leaders:  map[TopicID]Topic{},
 		coords:   map[coordinator]int32{},
-	}, nil
+	}
+	c.transport.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		c.dials.Add(1)
+		return dial(ctx, network, address)
+	}
+	return c, nil
 }
 
 // Close closes the connections that are idle; those in use close when their request ends.

@@ -15,6 +15,9 @@ const (
 	defaultTransactionTimeout = time.Minute
 	// defaultBatchBytes stays below the 1,048,588 bytes that a topic accepts by default.
 	defaultBatchBytes = 1_000_000
+	// minMarkers is the first pause in which markers are waited for, maxMarkers how long they are at most: by then the leader
+	// would have asked again.
+	minMarkers, maxMarkers = 250 * time.Microsecond, 25 * time.Millisecond
 	// maxTakeOvers bounds how often one recovery asks for a new identity: once for a fence that was none, and once more for
 	// each of two instances that start at the same time.
 	maxTakeOvers = 3
@@ -33,6 +36,9 @@ type ProducerConfig struct {
 	// Progress and ProgressPartition are where the position is written, under the key ID. The topic should be compacted.
 	Progress          Topic
 	ProgressPartition int32
+	// Outputs are topics that transactions of this id are written to. Open looks there for transactions that a broker has
+	// left hanging when a predecessor died.
+	Outputs []Topic
 	// BatchBytes bounds a batch (1 MB); a record that is larger is a batch of its own.
 	BatchBytes int
 }
@@ -78,9 +84,15 @@ type Producer struct {
 	opened    bool
 	claimed   bool
 	settled   bool
-	// ending: EndTxn was sent and not answered.
-	ending bool
+	// ending is an EndTxn that was sent, or has to be, and is not answered; nil: none.
+	ending *ending
 	buf    []byte
+	// last is where the transaction before wrote, and all that are not known to have ended; verdict is how it ended, and dials
+	// how many connections there were then.
+	last    []place
+	ended   time.Time // when the last transaction was
+	verdict verdict
+	dials   int64
 
 	progress progressReader
 }
@@ -111,7 +123,7 @@ func (c *Client) NewProducer(config ProducerConfig) (*Producer, error) {
 
 // Open takes over the transactional id and returns the position that stands; nil where there is none.
 func (p *Producer) Open(ctx context.Context) ([]byte, error) {
-	p.own, p.opened, p.claimed, p.settled, p.ending = nobody, true, false, false, false
+	p.own, p.opened, p.claimed, p.settled, p.ending = nobody, true, false, false, nil
 	return p.recover(ctx)
 }
 
@@ -132,11 +144,38 @@ func (p *Producer) Transact(ctx context.Context, progress []byte, batches []Part
 		return ErrUnsettled
 	}
 	p.settled = false
+	before := p.last
 	if err := p.transact(ctx, progress, batches); err != nil {
 		return fmt.Errorf("transaction of %q: %w", p.config.ID, err)
 	}
 	p.settled = true
+	p.look(ctx, before)
 	return nil
+}
+
+// look finds out, where a connection was made since the transaction before, whether a broker has restarted and lost its
+// markers: those in partitions to which the one that has just ended wrote too are there by now. What cannot be asked now is
+// asked behind the next transaction.
+func (p *Producer) look(ctx context.Context, before []place) {
+	now := p.last
+	dials := p.client.dials.Load()
+	if dials == p.dials {
+		return
+	}
+	rest := slices.DeleteFunc(slices.Clone(before), func(b place) bool { return slices.ContainsFunc(now, b.same) })
+	hanging, err := p.client.openIn(ctx, p.own.producer, rest)
+	if err == nil && len(hanging) > 0 {
+		if err = p.identify(ctx); err == nil {
+			err = p.mend(ctx, hanging)
+		}
+	}
+	if err != nil {
+		p.client.log.DebugContext(ctx, "hanging transactions are looked for later", "id", p.config.ID, "err", err)
+		p.last = append(slices.Clone(now), rest...)
+		p.settled = p.ending == nil && !notOwner(err)
+		return
+	}
+	p.dials = dials
 }
 
 // Version is the version of the transactions: 2 where the cluster has finalized it, else 1.
@@ -149,9 +188,9 @@ func (p *Producer) Version() int {
 
 // recover is the one way back, cases 1 and 3 to 6.
 func (p *Producer) recover(ctx context.Context) ([]byte, error) {
-	if p.ending {
+	if p.ending != nil {
 		// A refusal is an answer too.
-		if err := p.end(ctx); p.ending {
+		if err := p.end(ctx); p.ending != nil {
 			return nil, fmt.Errorf("recover %q: how the last transaction ended is not known yet: %w", p.config.ID, err)
 		}
 	}
@@ -159,7 +198,13 @@ func (p *Producer) recover(ctx context.Context) ([]byte, error) {
 	p.client.forgetBroker(anyBroker)
 	end := time.Now().Add(p.client.config.RetryFor)
 	for takeOvers := 0; ; {
-		fenced := p.identify(ctx)
+		fenced := p.succeed(ctx)
+		if fenced == nil {
+			if err := p.mend(ctx, p.places()); err != nil && !notOwner(err) {
+				return nil, fmt.Errorf("recover %q: %w", p.config.ID, err)
+			}
+			p.last, p.dials = nil, p.client.dials.Load()
+		}
 		if fenced != nil && !notOwner(fenced) {
 			return nil, fmt.Errorf("open transactional id %q: %w", p.config.ID, fenced)
 		}
@@ -186,7 +231,7 @@ func (p *Producer) recover(ctx context.Context) ([]byte, error) {
 				p.claimed, p.settled = true, true
 				return stands.value, nil
 			}
-			if p.ending || time.Now().After(end) || !Retriable(err) && !mayPass(err) {
+			if p.ending != nil || time.Now().After(end) || !Retriable(err) && !mayPass(err) {
 				return nil, fmt.Errorf("claim transactional id %q: %w", p.config.ID, err)
 			}
 			if err := sleep(ctx, maxPause); err != nil {
@@ -207,22 +252,56 @@ func mayPass(err error) bool {
 		errors.Is(err, CodeOutOfOrderSequence) || errors.Is(err, CodeUnknownProducer)
 }
 
+// succeed gets the next epoch behind a transaction whose end is noted first: it is forgotten by that.
+func (p *Producer) succeed(ctx context.Context) error {
+	return p.client.retry(ctx, "identity of "+p.config.ID, func() error {
+		state, err := p.client.stateOf(ctx, p.config.ID)
+		if err != nil && Retriable(err) {
+			return err
+		}
+		if v := verdictOf(state); v != verdictUnknown {
+			p.verdict = v
+		}
+		return p.next(ctx)
+	})
+}
+
+// places are the partitions in which a transaction of this id may hang.
+func (p *Producer) places() []place {
+	all := append([]place{{p.config.Progress, p.config.ProgressPartition}}, p.last...)
+	for _, t := range p.config.Outputs {
+		for _, n := range t.Partitions {
+			all = append(all, place{t, n.Number})
+		}
+	}
+	seen := map[TopicPartition]bool{}
+	return slices.DeleteFunc(all, func(p place) bool {
+		tp := TopicPartition{p.topic.Name, p.partition}
+		twice := seen[tp]
+		seen[tp] = true
+		return twice
+	})
+}
+
 // identify gets the next epoch, and finds out which transactions the cluster has.
 func (p *Producer) identify(ctx context.Context) error {
-	return p.client.retry(ctx, "identity of "+p.config.ID, func() error {
-		v, err := p.client.brokerVersions(ctx, anyBroker)
-		if err != nil {
-			return err
-		}
-		own, err := p.client.initProducer(ctx, p.config.ID, p.own, p.config.Timeout)
-		if err != nil {
-			return err
-		}
-		p.second = v.transactions >= 2 && v.speaks(apiProduceV2) && v.speaks(apiEndTxnV2)
-		p.identity(own)
-		p.fresh = true
-		return nil
-	})
+	return p.client.retry(ctx, "identity of "+p.config.ID, func() error { return p.next(ctx) })
+}
+
+// next asks once.
+func (p *Producer) next(ctx context.Context) error {
+	v, err := p.client.brokerVersions(ctx, anyBroker)
+	if err != nil {
+		return err
+	}
+	own, err := p.client.initProducer(ctx, p.config.ID, p.own, p.config.Timeout)
+	if err != nil {
+		return err
+	}
+	p.second = v.transactions >= 2 && v.speaks(apiProduceV2) && v.speaks(apiEndTxnV2)
+	p.identity(own)
+	p.fresh = true
+	return nil
 }
 
 // identity begins an epoch, in which sequences begin at 0.
@@ -240,6 +319,24 @@ func (p *Producer) transact(ctx context.Context, progress []byte, batches []Part
 		Records: []Record{{Key: []byte(p.config.ID), Value: progress, Headers: []Header{{tokenHeader, []byte(p.token)}}}},
 	}})
 	all = slices.DeleteFunc(all, func(b PartitionBatch) bool { return len(b.Records) == 0 })
+	before := p.last
+	p.last = nil
+	for _, b := range all {
+		if at := (place{b.Topic, b.Partition}); !slices.ContainsFunc(p.last, at.same) {
+			p.last = append(p.last, at)
+		}
+	}
+	now := p.last
+	p.last = append(slices.Clone(now), before...)
+	if err := p.bring(ctx, all); err != nil {
+		return err
+	}
+	p.last, p.verdict = now, verdictCommit
+	return nil
+}
+
+// bring writes batches in one transaction, and ends it.
+func (p *Producer) bring(ctx context.Context, all []PartitionBatch) error {
 	if !p.second {
 		// A new epoch for each transaction: a batch of the one before that comes late is refused.
 		if !p.fresh {
@@ -263,13 +360,16 @@ func (p *Producer) transact(ctx context.Context, progress []byte, batches []Part
 			}
 		}
 	}
+	if p.second {
+		p.await(ctx)
+	}
 	w := writer{client: p.client, id: p.config.ID, second: p.second, batchBytes: p.config.BatchBytes, patience: p.patience(), seal: p.seal, buf: p.buf}
 	err := w.write(ctx, all)
 	p.buf = w.buf
 	if err != nil {
 		return err
 	}
-	p.ending = true
+	p.ending = &ending{commit: true, second: p.second}
 	return p.end(ctx)
 }
 
@@ -284,20 +384,37 @@ func (p *Producer) seal(b []byte, tp TopicPartition, records []Record, millis in
 	return b
 }
 
-// end commits, and repeats that until it has an answer: from version 2 on the answer holds the next epoch, without which a
-// restarted coordinator takes us for somebody else.
+// await waits until the coordinator has done with the transaction before. A batch that comes earlier is held by its leader, which
+// asks again after 20 ms (add.partitions.to.txn.retry.backoff.ms); the markers take some milliseconds.
+func (p *Producer) await(ctx context.Context) {
+	for pause := minMarkers; time.Since(p.ended) < maxMarkers; pause = min(2*pause, minPause) {
+		state, err := p.client.stateOf(ctx, p.config.ID)
+		if err != nil || verdictOf(state) == verdictUnknown || state == "CompleteCommit" || state == "CompleteAbort" {
+			return
+		}
+		if sleep(ctx, pause) != nil {
+			return
+		}
+	}
+}
+
+// ending is how a transaction is to end, in which version.
+type ending struct{ commit, second bool }
+
+// end ends a transaction, and repeats that until it has an answer: from version 2 on the answer holds the next epoch, without
+// which a restarted coordinator takes us for somebody else.
 func (p *Producer) end(ctx context.Context) error {
 	return p.client.retry(ctx, "end of "+p.config.ID, func() error {
-		own, err := p.client.endTransaction(ctx, p.config.ID, p.own, true, p.second)
+		own, err := p.client.endTransaction(ctx, p.config.ID, p.own, p.ending.commit, p.ending.second)
 		if err == nil {
-			p.ending = false
-			if p.second {
+			if p.ending.second {
 				p.identity(own)
 			}
+			p.ending, p.ended = nil, time.Now()
 			return nil
 		}
 		if code, ok := errors.AsType[*BrokerError](err); ok && !code.Code.retriable() {
-			p.ending = false
+			p.ending = nil
 		}
 		return err
 	})
