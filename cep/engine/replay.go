@@ -25,8 +25,9 @@ type ReplayConfig struct {
 	// Partitions gave out the readers' partitions; it lets recordings restore the positions they were made from. Nil:
 	// positions are where events were found.
 	Partitions *source.Partitions
-	// Time says which field is the time.
-	Time codec.TimeSpec
+	// Time says which field is the time; Times, by stream, where it is another one.
+	Time  codec.TimeSpec
+	Times map[string]codec.TimeSpec
 	// Advance moves time on at the end of the input; [ToEnd] behind every deadline.
 	Advance cep.Duration
 	// Alert is handed every alert in order; its error ends the replay.
@@ -94,11 +95,15 @@ func (r *replay) open() error {
 		}
 		known[p] = reader.Name()
 		in := &input{reader: reader, clock: r.core.partition(p)}
+		at, ok := r.cfg.Times[p.Stream]
+		if !ok {
+			at = r.cfg.Time
+		}
 		f := reader.Format()
 		if o.Meta = f.Meta; f.Delimited() {
-			in.decoder = codec.NewCSV(f.Columns, f.Comma, r.cfg.Rules.Schema, r.cfg.Time, o)
+			in.decoder = codec.NewCSV(f.Columns, f.Comma, r.cfg.Rules.Schema, at, o)
 		} else {
-			in.decoder = codec.NewJSON(r.cfg.Rules.Schema, r.cfg.Time, o)
+			in.decoder = codec.NewJSON(r.cfg.Rules.Schema, at, o)
 		}
 		r.inputs = append(r.inputs, in)
 	}

@@ -12,40 +12,60 @@ import (
 // progressEvery is the time between two drawings: what an eye can follow, and no cost.
 const progressEvery = 200 * time.Millisecond
 
-// progress is a bar over the bytes of all files, on a terminal; nil shows nothing.
-type progress struct {
-	bar     *progressbar.ProgressBar
-	readers []source.Reader
-	next    time.Time // when to draw again
-	shown   bool
+// progressOf says what a bar is about.
+type progressOf struct {
+	what  string
+	total int64 // -1: nobody knows, and the bar only shows that something happens
+	bytes bool  // they are bytes
+	done  func() int64
 }
 
-func newProgress(w io.Writer, readers []source.Reader) *progress {
+// progress is a bar on a terminal; nil shows nothing.
+type progress struct {
+	bar   *progressbar.ProgressBar
+	done  func() int64
+	next  time.Time // when to draw again
+	shown bool
+}
+
+func newProgress(w io.Writer, of progressOf) *progress {
 	if !isTerminal(w) {
 		return nil
 	}
-	var total int64
-	for _, r := range readers {
-		_, n := r.Progress()
-		if n < 0 {
-			total = -1 // nobody knows how much standard input holds: the bar only shows that something happens
-			break
-		}
-		total += n
-	}
 	p := &progress{
-		bar: progressbar.NewOptions64(total,
+		bar: progressbar.NewOptions64(
+			of.total,
 			progressbar.OptionSetWriter(w),
-			progressbar.OptionSetDescription("replay"),
-			progressbar.OptionShowBytes(true),
+			progressbar.OptionSetDescription(of.what),
+			progressbar.OptionShowBytes(of.bytes),
 			progressbar.OptionClearOnFinish(),
 			progressbar.OptionSetWidth(30),
 			progressbar.OptionEnableColorCodes(inColour(w)),
 		),
-		readers: readers,
+		done: of.done,
 	}
 	p.show() // the rate is counted from the first drawing
 	return p
+}
+
+// progressOfFiles is about the bytes of all files.
+func progressOfFiles(readers []source.Reader) progressOf {
+	of := progressOf{what: "replay", bytes: true, done: func() (read int64) {
+		for _, r := range readers {
+			n, _ := r.Progress()
+			read += n
+		}
+		return read
+	}}
+	for _, r := range readers {
+		_, n := r.Progress()
+		if n < 0 {
+			of.total = -1 // standard input, or topics
+			break
+		}
+		of.total += n
+	}
+	return of
 }
 
 // show draws the bar, if it is time to.
@@ -58,12 +78,7 @@ func (p *progress) show() {
 		return
 	}
 	p.next, p.shown = now.Add(progressEvery), true
-	var read int64
-	for _, r := range p.readers {
-		n, _ := r.Progress()
-		read += n
-	}
-	_ = p.bar.Set64(read) // a bar that cannot be drawn is no reason to stop
+	_ = p.bar.Set64(p.done()) // a bar that cannot be drawn is no reason to stop
 }
 
 // hide takes the bar away until it is shown again.

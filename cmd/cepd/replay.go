@@ -19,6 +19,7 @@ import (
 	"github.com/cepd/cepd/cep/engine"
 	"github.com/cepd/cepd/cep/source"
 	"github.com/cepd/cepd/cep/source/filesource"
+	"github.com/cepd/cepd/cep/source/kafkasource"
 	"github.com/cepd/cepd/patterns"
 	"github.com/cepd/cepd/rules"
 	"github.com/cepd/cepd/rules/ruletest"
@@ -26,6 +27,8 @@ import (
 
 // replayFlags are the flags of `cepd replay` as they were written.
 type replayFlags struct {
+	jobFlags
+	from, to                        string
 	rules, streams, times           []string
 	lateness, tiebreak              []string
 	maxAhead, advance, form, report string
@@ -35,14 +38,21 @@ type replayFlags struct {
 func newReplay() *cobra.Command {
 	var f replayFlags
 	cmd := &cobra.Command{
-		Use:   "replay --rules PATH --stream NAME=PATH [flags]",
-		Short: "Run rules over recorded events",
+		Use:   "replay --rules PATH --stream NAME=PATH [flags] | -c FILE [flags]",
+		Short: "Run rules over recorded events, or what topics hold",
 		Long: `Read recorded events, run rules over them in event time, and print each alert as one line of JSON.
 A summary of where the events went follows on standard error.
 
 PATH of a stream is a file, a directory, a pattern ('logs/*.gz'), or - for standard input; several stand behind
 commas or in several --stream of one name. Files are JSON lines, or CSV where they are called *.csv; gzip, zstd and zip
 are unpacked. Each file is a partition: events may be out of order inside it up to --lateness.
+
+PATH may be topics too, whose partitions are read from --from up to --to: earliest, latest, an offset, or a time as
+2024-11-29T12:00:00Z, the first record whose own time is that or later. Nothing is left behind in the cluster.
+` + topicsHelp + `
+
+With -c, rules, streams and what is said of these are those of a job. Its files and topics are read as they are now;
+--stream NAME=PATH puts a recording in the place of a stream. The alerts are those of the job, ids and all.
 
 FIELD of --time is the path of a field (user.time), and LAYOUT is rfc3339 (the default), unix, unix_ms, unix_us,
 unix_ns, windows, or a layout with its zone: '2006-01-02 15:04:05,UTC' or '%Y-%m-%d %H:%M:%S,Europe/Berlin'. The first
@@ -55,6 +65,12 @@ Time stands where the input ends: windows and absences that end later do not fir
   # CSV from standard input, local times, events up to ten minutes late, time moved on to the very end
   zcat log.gz | cepd replay --rules rules/ --stream web=- --format csv \
     --time 'when,2006-01-02 15:04:05,Europe/Berlin' --lateness 10m --advance end
+
+  # What a topic held for an hour, as the job of a configuration reads it
+  cepd replay -c cepd.yaml --from 2024-11-29T12:00:00Z --to 2024-11-29T13:00:00Z
+
+  # The same topic by rules that are being written
+  cepd replay --rules new.yaml --stream orders=kafka://127.0.0.1:9092/orders --time _kafka.timestamp,unix_ms
 
   # Two streams, one of several files; only the summary
   cepd replay --rules rules/ --stream iam=iam.jsonl --stream cloud='cloud/*.jsonl,late.jsonl' >/dev/null`,
@@ -69,6 +85,7 @@ Time stands where the input ends: windows and absences that end later do not fir
 			return replay(cmd, f)
 		},
 	}
+	f.add(cmd, "")
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&f.rules, "rules", "r", nil, "rule file or directory; may be repeated (default \""+rulesDir+"\")")
 	flags.StringArrayVarP(&f.streams, "stream", "s", nil, "`NAME=PATH[,PATH]`: a stream and its files; repeat for others")
@@ -78,6 +95,8 @@ Time stands where the input ends: windows and absences that end later do not fir
 	flags.StringVar(&f.maxAhead, "max-ahead", "1h", "`DURATION` above which an event ahead of all others has a broken clock; 0s for none")
 	flags.StringVar(&f.advance, "advance", "0s", "`DURATION|end`: move time on after the last event")
 	flags.StringVar(&f.form, "format", "auto", "how events are written: auto, json, csv, tsv")
+	flags.StringVar(&f.from, "from", "", "where to begin in topics (default: at their beginning)")
+	flags.StringVar(&f.to, "to", "", "where to end in topics (default: at their end)")
 	flags.StringVar(&f.report, "summary", "table", "summary on standard error: table, json, none")
 	complete := func(flag string, f cobra.CompletionFunc) { _ = cmd.RegisterFlagCompletionFunc(flag, f) } // fails only for unknown flags
 	complete("rules", completeRules)
@@ -94,24 +113,31 @@ func replay(cmd *cobra.Command, f replayFlags) error {
 		return err
 	}
 	stderr := cmd.ErrOrStderr()
-	set, err := runnableRules(stderr, f.rules, " behind --rules")
-	if err != nil {
-		return err
-	}
-	cfg.Rules = set
 	inputs, err := f.inputs()
 	if err != nil {
 		return err
 	}
-	if err := checkStreams(set, inputs); err != nil {
+	if f.file != "" {
+		inputs, err = f.configured(cmd, &cfg, inputs)
+	} else {
+		err = f.plain(stderr, &cfg, inputs)
+	}
+	if err != nil {
 		return err
 	}
-	if cfg.Streams, err = f.timing(inputs); err != nil {
+	span, err := parseSpan(f.from, f.to)
+	if err != nil {
 		return err
 	}
-	if err := openInputs(&cfg, inputs, filesource.Form(f.form), cmd.InOrStdin()); err != nil {
+	closers, err := openInputs(cmd.Context(), &cfg, inputs, span, filesource.Form(f.form), cmd.InOrStdin())
+	if err != nil {
 		return err
 	}
+	defer func() {
+		for _, c := range closers {
+			_ = c.Close() // it was only read from
+		}
+	}()
 	summary, err := runReplay(cmd.Context(), cfg, cmd.OutOrStdout(), stderr)
 	switch f.report {
 	case "json":
@@ -121,6 +147,18 @@ func replay(cmd *cobra.Command, f replayFlags) error {
 	case "table":
 		writeSummary(newPrinter(stderr), &summary)
 	}
+	return err
+}
+
+// plain takes rules and streams from the flags.
+func (f *replayFlags) plain(stderr io.Writer, cfg *engine.ReplayConfig, inputs []input) (err error) {
+	if cfg.Rules, err = runnableRules(stderr, f.rules, " behind --rules"); err != nil {
+		return err
+	}
+	if err := checkStreams(cfg.Rules, inputs); err != nil {
+		return err
+	}
+	cfg.Streams, err = f.timing(inputs)
 	return err
 }
 
@@ -149,10 +187,15 @@ func (f *replayFlags) config() (engine.ReplayConfig, error) {
 	return cfg, nil
 }
 
-// input is a stream and the paths of its files.
+// input is a stream, and the paths of its files or the names of its topics.
 type input struct {
 	stream string
 	paths  []string
+	topics []string
+	// form is how files are written; "": as --format says.
+	form filesource.Form
+	// open makes the source of a configuration; nil: paths and topics are all.
+	open func(*source.Partitions) (*kafkasource.Source, error)
 }
 
 // inputs reads --stream.
@@ -168,7 +211,11 @@ func (f *replayFlags) inputs() ([]input, error) {
 			i = len(list)
 			list = append(list, input{stream: name})
 		}
-		list[i].paths = append(list[i].paths, strings.Split(paths, ",")...)
+		if strings.HasPrefix(paths, kafkaScheme) {
+			list[i].topics = append(list[i].topics, paths)
+		} else {
+			list[i].paths = append(list[i].paths, strings.Split(paths, ",")...)
+		}
 	}
 	return list, nil
 }
@@ -248,12 +295,21 @@ func (f *replayFlags) timing(inputs []input) ([]engine.Stream, error) {
 	})
 }
 
-// openInputs opens the files of all streams.
-func openInputs(cfg *engine.ReplayConfig, inputs []input, form filesource.Form, stdin io.Reader) error {
-	names := make([]string, len(inputs))
+// openInputs opens the files and topics of all streams. What it returns is to be closed behind the readers.
+func openInputs(ctx context.Context, cfg *engine.ReplayConfig, inputs []input, s span, form filesource.Form, stdin io.Reader) (closers []io.Closer, err error) {
+	defer func() {
+		if err == nil {
+			return
+		}
+		for _, r := range cfg.Readers {
+			_ = r.Close() // only read from
+		}
+		for _, c := range closers {
+			_ = c.Close() // as above
+		}
+	}()
 	stdins := 0
-	for i, in := range inputs {
-		names[i] = in.stream
+	for _, in := range inputs {
 		for _, p := range in.paths {
 			if p == "-" {
 				stdins++
@@ -261,28 +317,76 @@ func openInputs(cfg *engine.ReplayConfig, inputs []input, form filesource.Form, 
 		}
 	}
 	if stdins > 1 {
-		return usagef("standard input can be read once: \"-\" stands for %d files", stdins)
+		return nil, usagef("standard input can be read once: \"-\" stands for %d files", stdins)
 	}
-	cfg.Partitions = source.NewPartitions(names...)
-	for _, in := range inputs {
-		readers, err := filesource.Open(filesource.Config{
-			Stream: in.stream, Paths: in.paths, Partitions: cfg.Partitions, Form: form, Stdin: stdin,
-		})
-		if err != nil {
-			for _, r := range cfg.Readers {
-				_ = r.Close() // only read from
-			}
-			return usagef("--stream %s: %w", in.stream, plainPath(err))
+	if cfg.Partitions == nil {
+		names := make([]string, len(inputs))
+		for i, in := range inputs {
+			names[i] = in.stream
 		}
-		cfg.Readers = append(cfg.Readers, readers...)
+		cfg.Partitions = source.NewPartitions(names...)
 	}
-	return nil
+	topics := false
+	for _, in := range inputs {
+		if len(in.paths) > 0 {
+			readers, err := filesource.Open(filesource.Config{
+				Stream: in.stream, Paths: in.paths, Partitions: cfg.Partitions, Form: cmp.Or(in.form, form), Stdin: stdin,
+			})
+			if err != nil {
+				return closers, usagef("--stream %s: %w", in.stream, plainPath(err))
+			}
+			cfg.Readers = append(cfg.Readers, readers...)
+		}
+		sources, err := in.sources(cfg.Partitions)
+		for _, from := range sources {
+			topics = true
+			closers = append(closers, from)
+		}
+		if err != nil {
+			return closers, usagef("--stream %s: %w", in.stream, err)
+		}
+		for _, from := range sources {
+			readers, err := from.Open(ctx, s.from, s.to)
+			if err != nil {
+				return closers, failed(fmt.Errorf("stream %s: %w", in.stream, err))
+			}
+			cfg.Readers = append(cfg.Readers, readers...)
+		}
+	}
+	if !topics && s != (span{}) {
+		return closers, usagef("--from and --to are about topics, and none is read")
+	}
+	return closers, nil
+}
+
+// sources makes those of the topics.
+func (in *input) sources(partitions *source.Partitions) (list []*kafkasource.Source, err error) {
+	if in.open != nil {
+		from, err := in.open(partitions)
+		if err != nil {
+			return nil, err
+		}
+		return []*kafkasource.Source{from}, nil
+	}
+	for _, name := range in.topics {
+		c, err := parseTopics(name)
+		if err != nil {
+			return list, err
+		}
+		c.Stream, c.Partitions, c.Finite = in.stream, partitions, true
+		from, err := kafkasource.New(c)
+		if err != nil {
+			return list, err
+		}
+		list = append(list, from)
+	}
+	return list, nil
 }
 
 // runReplay replays, writing alerts as lines to out and the progress to stderr, if that is a terminal.
 func runReplay(ctx context.Context, cfg engine.ReplayConfig, out, stderr io.Writer) (engine.Summary, error) {
 	w := bufio.NewWriterSize(out, 64<<10)
-	bar := newProgress(stderr, cfg.Readers)
+	bar := newProgress(stderr, progressOfFiles(cfg.Readers))
 	shared := isTerminal(out) // alerts would be written over the bar where both are on one terminal
 	var line []byte
 	cfg.Alert = func(a *cep.Alert) error {

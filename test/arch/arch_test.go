@@ -144,7 +144,7 @@ var homes = map[string][]string{
 	"github.com/expr-lang/expr":           {"patterns/expression"},
 	"go.yaml.in/yaml":                     {"internal/yamlnode"},
 	"github.com/valyala/fastjson":         {"cep/codec"},
-	"github.com/klauspost/compress":       {"cep/source/filesource", "internal/kafkawire"},
+	"github.com/klauspost/compress":       {"cep/source/filesource", "internal/kafkawire", "cmd/cepd"},
 	"github.com/spf13/cobra":              {"cmd/cepd"},
 	"github.com/spf13/pflag":              {"cmd/cepd"},
 	"github.com/google/go-cmp":            {"cep/source/sourcetest", "checkpoint/storetest", "sinks/sinktest"},

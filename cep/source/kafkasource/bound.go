@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"time"
 
@@ -110,4 +111,12 @@ func (r *Reader) Left() int64 {
 		return -1
 	}
 	return max(0, r.stop-r.offset)
+}
+
+// Follow takes the end of the range away: the reader goes on, and waits for more.
+func (r *Reader) Follow() {
+	r.stop = -1
+	if errors.Is(r.err, io.EOF) {
+		r.err = nil
+	}
 }

@@ -14,7 +14,7 @@ import (
 type missingError struct{ topics []string }
 
 func (e *missingError) Error() string {
-	return "no such topic: " + strings.Join(e.topics, ", ") + "; it is read once it is made"
+	return "no such topic: " + strings.Join(e.topics, ", ")
 }
 
 // find looks for partitions that are not read yet and makes their readers. What keeps it from finding all may pass, or is
