@@ -363,7 +363,7 @@ func (s *server) askAs(by rulesapi.Caller, method, path, body string, headers ..
 	for i := 0; i+1 < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
-	if by.Role != rulesapi.NoRole {
+	if by.Name != "" {
 		r = r.WithContext(rulesapi.WithCaller(r.Context(), by))
 	}
 	return s.serve(r, body)

@@ -238,27 +238,26 @@ func (h *history) append(revs []Revision) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var data []byte
-	places := make([]place, 0, len(revs))
+	var places []place
 	var kept []*Revision
-	numbers := map[string]int{}
+	newest := map[string]place{} // of the rules that these revisions are of
 	for i := range revs {
 		rev := &revs[i]
-		old, known := h.newestLocked(rev.Rule)
-		if old == rev.New && (known || rev.New == "") {
+		last, known := newest[rev.Rule]
+		if list := h.rules[rev.Rule]; !known && len(list) > 0 {
+			last, known = list[len(list)-1], true
+		}
+		if last.hash == rev.New && (known || rev.New == "") {
 			continue
 		}
-		last := numbers[rev.Rule]
-		if list := h.rules[rev.Rule]; last == 0 && len(list) > 0 {
-			last = list[len(list)-1].number
-		}
-		rev.Old, rev.Number = old, last+1
-		numbers[rev.Rule] = rev.Number
+		rev.Old, rev.Number = last.hash, last.number+1
 		line, err := sealed(rev)
 		if err != nil {
 			return err
 		}
-		places = append(places, place{h.size + int64(len(data)), len(line), rev.Number, rev.New})
-		kept = append(kept, rev)
+		at := place{h.size + int64(len(data)), len(line), rev.Number, rev.New}
+		newest[rev.Rule] = at
+		places, kept = append(places, at), append(kept, rev)
 		data = append(data, line...)
 	}
 	if len(kept) == 0 {

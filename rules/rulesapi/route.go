@@ -206,6 +206,9 @@ func (r *request) body() (data []byte, mediaType string, err error) {
 	if err != nil {
 		return nil, "", kindBadRequest.problem("read the body: %v", err)
 	}
+	if len(data) == 0 {
+		return nil, "", kindBadRequest.problem("there is no body")
+	}
 	return data, mediaType, nil
 }
 

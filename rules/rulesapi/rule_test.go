@@ -250,7 +250,6 @@ func TestMistakes(t *testing.T) {
 		strings.Replace(burst, "id: burst", "id: thrust", 1):              "another id",
 		burst + "- {id: second, from: auth, where: a == 1, by: [user]}\n": "two rules",
 		"version: 1\n": "no rule",
-		"":             "nothing",
 		burst + "overrides: [{rule: login-failed, set: {severity: low}}]\n":                         "an override of a rule of people",
 		burst + "---\nversion: 1\nsilences:\n- {id: x, rule: \"*\", until: 2030-01-01}\n":           "a silence",
 		burst + "---\nversion: 1\nrules:\n- {id: login-failed, from: auth, where: a == 1, by: [u]}": "a rule of people",
