@@ -15,6 +15,8 @@ import (
 	"github.com/cepd/cepd/cep"
 	"github.com/cepd/cepd/cep/job"
 	"github.com/cepd/cepd/checkpoint"
+	"github.com/cepd/cepd/rules"
+	"github.com/cepd/cepd/rules/rulesapi"
 )
 
 // scrapesMax is how many scrapes are answered at once: two servers, and somebody who looks.
@@ -24,8 +26,13 @@ const scrapesMax = 3
 // histograms.
 type metrics struct {
 	*families
-	daemon  *daemon
-	handler http.Handler
+	daemon   *daemon
+	registry *prometheus.Registry
+	handler  http.Handler
+	// ask returns how the job is, and its rules; false while it is being restored.
+	ask func() (wholeStatus, *rules.Set, bool)
+	// stats returns what the API counts; false where there is none.
+	stats func() (rulesapi.Stats, bool)
 
 	barrierHistogram, epochHistogram, sizeHistogram, swapHistogram prometheus.Histogram
 	publishHistogram                                               *prometheus.HistogramVec
@@ -39,7 +46,20 @@ type metrics struct {
 
 // newMetrics returns the metrics of a daemon, in a registry of its own.
 func newMetrics(d *daemon) *metrics {
-	m := &metrics{families: newFamilies(), daemon: d, tally: map[string]*tally{}}
+	m := &metrics{families: newFamilies(), daemon: d, registry: prometheus.NewRegistry(), tally: map[string]*tally{}}
+	m.ask = func() (wholeStatus, *rules.Set, bool) {
+		s, restored := d.recent()
+		if !restored {
+			return s, nil, false
+		}
+		return s, d.job().Rules(), true
+	}
+	m.stats = func() (rulesapi.Stats, bool) {
+		if r := d.running.Load(); r != nil && r.api != nil {
+			return r.api.Stats(), true
+		}
+		return rulesapi.Stats{}, false
+	}
 	m.rules = newRuleTallies(m.families)
 	histogram := func(f *family, buckets []float64) prometheus.Histogram {
 		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: f.name, Help: f.help, Buckets: buckets})
@@ -49,12 +69,11 @@ func newMetrics(d *daemon) *metrics {
 	m.barrierHistogram, m.epochHistogram = histogram(m.barrierTook, seconds), histogram(m.epochTook, seconds)
 	m.sizeHistogram, m.swapHistogram = histogram(m.epochSize, bytes), histogram(m.swapPause, seconds)
 	m.publishHistogram = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: m.publishTook.name, Help: m.publishTook.help, Buckets: seconds}, m.publishTook.labels)
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(
+	m.registry.MustRegister(
 		m, m.barrierHistogram, m.epochHistogram, m.sizeHistogram, m.swapHistogram, m.publishHistogram,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
-	m.handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: scrapesMax})
+	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: scrapesMax})
 	return m
 }
 
@@ -125,7 +144,7 @@ func (m *metrics) collect(e *emitter) {
 	info, _ := debug.ReadBuildInfo()
 	b := buildOf(info)
 	e.put(m.build, 1, b.Version, b.Commit, b.Go)
-	s, restored := m.daemon.recent()
+	s, set, restored := m.ask()
 	m.putDaemon(e)
 	if !restored {
 		return
@@ -134,7 +153,7 @@ func (m *metrics) collect(e *emitter) {
 	m.putEpochs(e, &s)
 	m.putSinks(e, &s)
 	m.rules.count(s.Rules, false)
-	m.rules.put(e, &s, m.daemon.job().Rules())
+	m.rules.put(e, &s, set)
 }
 
 // emitter takes the values of one scrape. With base nothing is told, and counters are set to where they stand.
@@ -168,7 +187,7 @@ func (e *emitter) lag(f *family, t cep.Time, labels ...string) {
 	}
 }
 
-func flag(is bool) float64 {
+func bit(is bool) float64 {
 	if is {
 		return 1
 	}

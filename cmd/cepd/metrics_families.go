@@ -44,6 +44,7 @@ type families struct {
 	outbox, outboxBytes, outboxLimit, outboxBytesLimit           *family
 	unacknowledged, alertsSent, letters, unsent, excess          *family
 	reloadOK, reloadTime, reloads, refused, live, liveSent       *family
+	changes, revisionErrors                                      *family
 
 	// These are kept by the client library, not made anew for each scrape.
 	barrierTook, epochTook, epochSize, publishTook, swapPause *family
@@ -154,5 +155,7 @@ func newFamilies() *families {
 	f.refused = f.counter("http_refused_total", "Requests that were refused, by reason.", "reason")
 	f.live = f.gauge("http_live_streams", "Open live streams of alerts.")
 	f.liveSent = f.counter("http_live_alerts_total", "Alerts that went out on live streams.")
+	f.changes = f.counter("api_changes_total", "Changes over the API.", "result")
+	f.revisionErrors = f.counter("api_revision_errors_total", "Revisions of rules that could not be written to the history.")
 	return f
 }

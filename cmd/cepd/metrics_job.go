@@ -28,14 +28,16 @@ func (m *metrics) putDaemon(e *emitter) {
 	if !ok {
 		return
 	}
-	e.put(m.reloadOK, flag(r.OK))
+	e.put(m.reloadOK, bit(r.OK))
 	e.put(m.reloads, float64(r.Count-r.Failed), "success")
 	e.put(m.reloads, float64(r.Failed), "failure")
 	e.time(m.reloadTime, r.Succeeded)
-	if running := d.running.Load(); running.api != nil {
-		s := running.api.Stats()
+	if s, ok := m.stats(); ok {
 		e.put(m.live, float64(s.Streams))
 		e.put(m.liveSent, float64(s.Sent))
+		e.put(m.changes, float64(s.Changes), "success")
+		e.put(m.changes, float64(s.ChangesFailed), "failure")
+		e.put(m.revisionErrors, float64(s.RevisionErrors))
 	}
 }
 
@@ -49,7 +51,7 @@ func (e *emitter) time(f *family, t time.Time, labels ...string) {
 // putCondition tells what /ready does.
 func (m *metrics) putCondition(e *emitter) {
 	c := m.daemon.condition()
-	e.put(m.ready, flag(c.ready()))
+	e.put(m.ready, bit(c.ready()))
 	counts := map[string]int{}
 	for _, d := range c.Degraded {
 		counts[d.What]++
@@ -77,7 +79,7 @@ func (m *metrics) putStreams(e *emitter, s *wholeStatus) {
 		e.lag(m.streamWatermark, st.Watermark, st.Name)
 		e.put(m.buffered, float64(st.Buffered.Count), st.Name)
 		e.put(m.bufferedBytes, float64(st.Buffered.Bytes), st.Name)
-		e.put(m.paused, flag(st.Paused), st.Name)
+		e.put(m.paused, bit(st.Paused), st.Name)
 		e.put(m.partitions, float64(st.Open), st.Name)
 		e.put(m.partitionsIdle, float64(st.Idle), st.Name)
 		e.put(m.partitionsAbsent, float64(st.Absent), st.Name)
@@ -163,7 +165,7 @@ func (d *daemon) outboxLimit(sink string) (job.Limit, bool) {
 func (m *metrics) putEpochs(e *emitter, s *wholeStatus) {
 	e.put(m.epoch, float64(s.Epoch.Committed))
 	e.time(m.lastEpoch, s.Epoch.At)
-	e.put(m.epochFailing, flag(s.Epoch.Error != ""))
+	e.put(m.epochFailing, bit(s.Epoch.Error != ""))
 	if m.store != nil && !e.base {
 		size, free := m.store.Size()
 		e.put(m.stateSize, float64(size))
@@ -185,8 +187,8 @@ func (m *metrics) putSinks(e *emitter, s *wholeStatus) {
 		e.count(m.sinkMoves, k.Rewinds, k.Name)
 		e.count(m.sinkRejected, k.Rejected, k.Name)
 		e.count(m.sinkLost, k.Lost, k.Name)
-		e.put(m.sinkFailing, flag(k.Error != ""), k.Name)
-		e.put(m.sinkStopped, flag(k.Stopped), k.Name)
+		e.put(m.sinkFailing, bit(k.Error != ""), k.Name)
+		e.put(m.sinkStopped, bit(k.Stopped), k.Name)
 		e.put(m.outbox, float64(k.Waiting.Count), k.Name)
 		e.put(m.outboxBytes, float64(k.Waiting.Bytes), k.Name)
 		if limit, ok := m.daemon.outboxLimit(k.Name); ok {

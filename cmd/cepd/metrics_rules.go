@@ -42,6 +42,8 @@ type ruleTally struct {
 	round  uint64
 	counts []tally           // by field
 	steps  map[string]*tally // only of rules that are named
+	// took is in nanoseconds.
+	took tally
 }
 
 func newRuleTallies(f *families) ruleTallies {
@@ -76,7 +78,7 @@ func newRuleTallies(f *families) ruleTallies {
 
 // count takes what the rules have counted. With base nothing has grown: it is where they stood when the process began.
 func (r *ruleTallies) count(list []engine.RuleSummary, base bool) {
-	r.round++
+	r.forget(list)
 	for i := range list {
 		s := &list[i]
 		t := r.of[s.ID]
@@ -88,7 +90,6 @@ func (r *ruleTallies) count(list []engine.RuleSummary, base bool) {
 			}
 			r.of[s.ID] = t
 		}
-		t.round = r.round
 		for j := range r.fields {
 			n := r.fields[j].of(s)
 			if base {
@@ -99,6 +100,7 @@ func (r *ruleTallies) count(list []engine.RuleSummary, base bool) {
 				r.others.counts[j].total += grown
 			}
 		}
+		r.countTime(t, s, base)
 		if !t.named {
 			continue
 		}
@@ -115,6 +117,16 @@ func (r *ruleTallies) count(list []engine.RuleSummary, base bool) {
 			}
 		}
 	}
+}
+
+// forget makes room where rules are no more.
+func (r *ruleTallies) forget(list []engine.RuleSummary) {
+	r.round++
+	for i := range list {
+		if t := r.of[list[i].ID]; t != nil {
+			t.round = r.round
+		}
+	}
 	for id, t := range r.of {
 		if t.round == r.round {
 			continue
@@ -123,6 +135,18 @@ func (r *ruleTallies) count(list []engine.RuleSummary, base bool) {
 			r.named--
 		}
 		delete(r.of, id)
+	}
+}
+
+// countTime takes what a rule has taken.
+func (r *ruleTallies) countTime(t *ruleTally, s *engine.RuleSummary, base bool) {
+	took := uint64(max(s.Evaluation, 0))
+	if base {
+		t.took.last = took
+		return
+	}
+	if grown := t.took.to(took); !t.named {
+		r.others.took.total += grown
 	}
 }
 
@@ -194,6 +218,7 @@ func (r *ruleTallies) putCounts(e *emitter, name string, t *ruleTally) {
 		f := &r.fields[i]
 		e.put(f.family, float64(t.counts[i].total), append([]string{name}, f.labels...)...)
 	}
+	e.put(r.evaluation, float64(t.took.total)/1e9, name)
 }
 
 // stateOf is the word for how a rule is.
