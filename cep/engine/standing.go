@@ -273,3 +273,16 @@ func readStanding(state json.RawMessage) (*standing, error) {
 	}
 	return s, nil
 }
+
+// Renew forgets where a partition was read: what comes now is of another one under the same name. Its clock, and what was taken
+// of it, stay; what was read and not released is lost.
+func (c *Core) Renew(id *cep.Partition) {
+	p := c.partition(id)
+	if p == nil {
+		return
+	}
+	c.decide(p, true)
+	c.reread(p)
+	p.marks, p.refused, p.doubted = nil, nil, nil
+	p.readTo, p.settled, p.again, p.believed = -1, -1, -1, -1
+}

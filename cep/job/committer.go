@@ -66,6 +66,8 @@ type committer struct {
 	committed func()            // something is durable: housekeeping may be due
 	// known are the sets of rules whose files the store has, so that an epoch neither hashes nor sends them again.
 	known map[*rules.Set]checkpoint.RuleSet
+	// tellers tell sources how far the job is.
+	tellers []*teller
 }
 
 // run is the goroutine of the committer.
@@ -94,6 +96,7 @@ func (c *committer) commit(ctx context.Context, f *flight) error {
 	if err != nil {
 		return err
 	}
+	sources := part.Manifest.Sources
 	if err := f.coordinator.Vote(f.epoch, participantEngine, part); err != nil {
 		return err
 	}
@@ -135,6 +138,9 @@ func (c *committer) commit(ctx context.Context, f *flight) error {
 		}
 	}
 	c.retired = nil
+	for _, t := range c.tellers {
+		t.tell(sources)
+	}
 	if c.config.Committed != nil {
 		alerts := make([]*cep.Alert, len(f.cut.Alerts))
 		for i := range f.cut.Alerts {

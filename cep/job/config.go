@@ -59,6 +59,7 @@ type Start uint8
 const (
 	Earliest Start = iota // at its beginning
 	Latest                // behind what is there
+	At                    // at the first record of a time or later
 )
 
 // OnFull says what becomes of alerts for which a sink's outbox has no room.
@@ -85,8 +86,10 @@ type Stream struct {
 	Ahead Limit
 	// Late names the sink that events are sent to which come too late; "": they are only counted.
 	Late string
-	// Start is where partitions are read from on a first start.
-	Start Start
+	// Start is where partitions are read from on a first start, StartAt the time for At. Where others have left off for the job
+	// goes before (source.Resumer).
+	Start   Start
+	StartAt cep.Time
 	// EventSize is the size of the largest event; that of package codec where it is 0.
 	EventSize int
 }

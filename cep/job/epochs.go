@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/cepd/cepd/cep/engine"
@@ -75,6 +76,9 @@ func (s *sequencer) remember() memory {
 				r.Starts = map[string]int64{}
 			}
 			r.Starts[name] = in.from
+		}
+		if len(st.identities) > 0 {
+			r.Identities = maps.Clone(st.identities)
 		}
 		m.Streams[st.Name] = r
 	}

@@ -23,12 +23,13 @@ type notice struct {
 	stream *stream
 	input  *input
 	reader source.Reader
-	offset int64 // where to begin, -1: where the reader stands
-	err    error
-	flight *flight
-	letter *letter
-	reply  chan<- answer
-	epoch  cep.Epoch
+	// beginning is where a partition begins that was found.
+	beginning beginning
+	err       error
+	flight    *flight
+	letter    *letter
+	reply     chan<- answer
+	epoch     cep.Epoch
 	// request has the set of rules that it is about.
 	request *request
 }
@@ -50,6 +51,7 @@ const (
 	noticeEpoch                       // somebody wants an epoch now
 	noticeDrain                       // somebody wants an orderly end
 	noticeStatus                      // somebody wants to know how things are
+	noticeTold                        // the source of stream was told how far the job is; err says of what that is not so
 	noticeSwap                        // the set of request wants to take over
 	noticePlan                        // somebody wants to know what would become of the rules if it did
 )

@@ -176,15 +176,19 @@ func (j *Job) Run(ctx context.Context) error {
 		},
 	}
 	j.running.Store(true)
-	spawn("the sequencer", s.run)
-	spawn("the committer", func(ctx context.Context) error { return c.run(ctx, flights) })
 	spawn("housekeeping", func(ctx context.Context) error { return j.keepHouse(ctx, due) })
 	for _, o := range j.outlets {
 		spawn("publishing to "+o.Name, o.publisher.Run)
 	}
 	for _, st := range j.streams {
+		if t := newTeller(st, j.inbox, j.config.Logger); t != nil {
+			c.tellers = append(c.tellers, t)
+			spawn("telling the source of stream "+st.Name, t.run)
+		}
 		spawnReader("watching stream "+st.Name, func(ctx context.Context) error { return j.watch(ctx, st) })
 	}
+	spawn("the sequencer", s.run)
+	spawn("the committer", func(ctx context.Context) error { return c.run(ctx, flights) })
 	spawn("waiting to be abandoned", func(ctx context.Context) error {
 		select {
 		case <-j.abandoned:
@@ -211,8 +215,9 @@ func (j *Job) watch(reading context.Context, st *stream) error {
 	for name := range st.inputs {
 		known = append(known, name)
 	}
-	d := &discovery{stream: st, inbox: j.inbox, start: st.starter(reading)}
+	d := &discovery{stream: st, inbox: j.inbox, start: st.starter(reading, j.config.AcceptGap)}
 	err := st.Source.Watch(reading, known, d)
+	close(st.unwatched)
 	if reading.Err() != nil {
 		return nil // the job ends; what the source says of that is no news
 	}

@@ -21,6 +21,8 @@ type streamMemory struct {
 	Passed time.Time `json:"passed,omitzero"`
 	// Starts says from where partitions are read of which nothing has been read yet.
 	Starts map[string]int64 `json:"starts,omitempty"`
+	// Identities are those of the partitions, as far as they have one beside their name: a topic may be made again.
+	Identities map[string]string `json:"identities,omitempty"`
 }
 
 // memoryVersion is that of the envelope, whose other parts have versions of their own.

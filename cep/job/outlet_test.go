@@ -159,7 +159,7 @@ func TestPartitionComesBack(t *testing.T) {
 		}
 		again := &tapeReader{source: s, tape: s.tape("0"), id: l.config.Partitions.Get("auth", "0")}
 		s.set(func() { s.tape("0").closed = false })
-		l.inbox.put(notice{kind: noticeFound, stream: l.streams[0], reader: source.Reader(again), offset: -1})
+		l.inbox.put(notice{kind: noticeFound, stream: l.streams[0], reader: source.Reader(again), beginning: beginning{offset: -1}})
 		s.write("0", event(3, "b", "x"), event(9, "c", "x"))
 		settle(time.Second)
 		s.write("1", event(9, "c", "x"))

@@ -3,6 +3,7 @@ package job
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	"github.com/cepd/cepd/cep/source"
 )
@@ -12,20 +13,20 @@ type discovery struct {
 	stream *stream
 	inbox  *inbox
 	// start returns where to begin a partition, in the goroutine of the source: going to the end may take a while.
-	start func(r source.Reader, listed bool) (int64, error)
+	start func(r source.Reader, listed bool) (beginning, error)
 
 	listed bool
 }
 
 // Found implements [source.Discovery].
 func (d *discovery) Found(r source.Reader) {
-	offset, err := d.start(r, d.listed)
+	b, err := d.start(r, d.listed)
 	if err != nil {
 		d.inbox.put(notice{kind: noticeUnable, err: fmt.Errorf("partition %s of stream %s: %w", r.Name(), d.stream.Name, err)})
 		_ = r.Close() // the error above is the one to tell
 		return
 	}
-	d.inbox.put(notice{kind: noticeFound, stream: d.stream, reader: r, offset: offset})
+	d.inbox.put(notice{kind: noticeFound, stream: d.stream, reader: r, beginning: b})
 }
 
 // Ready implements [source.Discovery].
@@ -43,9 +44,12 @@ func (d *discovery) Trouble(err error) {
 func (s *sequencer) found(n *notice) {
 	st, id := n.stream, n.reader.Partition()
 	in := st.inputs[id.Name]
+	if n.beginning.identity != "" {
+		st.identities[id.Name] = n.beginning.identity
+	}
 	switch {
 	case in == nil:
-		in = &input{stream: st, id: id, from: n.offset, past: -1}
+		in = &input{stream: st, id: id, from: n.beginning.offset, past: -1}
 		st.inputs[id.Name] = in
 		st.open++
 		if in.from > 0 {
@@ -54,6 +58,8 @@ func (s *sequencer) found(n *notice) {
 		if st.listed {
 			s.config.Logger.Info("a partition appeared", "stream", st.Name, "partition", n.reader.Name())
 		}
+	case n.beginning.renewed:
+		s.renew(in, n.beginning.offset)
 	case in.failed != nil:
 		in.failed = nil
 	case in.reader != nil && !in.ended:
@@ -69,6 +75,24 @@ func (s *sequencer) found(n *notice) {
 		st.open++
 	}
 	s.read(in, n.reader)
+}
+
+// renew forgets where the job was in a partition that is another one now.
+func (s *sequencer) renew(in *input, offset int64) {
+	s.config.Logger.Error("the partition was made again, and its old position is dropped, as accepted", "stream", in.stream.Name,
+		"partition", in.id.Name, "read", in.again)
+	if in.rereading {
+		s.reread(in)
+	}
+	if in.ended {
+		in.ended = false
+		in.stream.open++
+	}
+	s.core.Renew(in.id)
+	in.from, in.again, in.read, in.last, in.failed = offset, 0, 0, 0, nil
+	if offset > 0 {
+		in.stream.starts[in.id.Name] = in
+	}
 }
 
 // read starts the goroutine that reads an input.
@@ -135,7 +159,7 @@ func (s *sequencer) list(st *stream) {
 			log.Warn("the partition is not there; its stream waits for it until it is idle")
 		}
 	}
-	if st.fresh && st.Start == Latest {
+	if st.fresh && len(st.starts) > 0 {
 		st.held, s.asked = true, true // the places to begin at have to be in an epoch first
 	}
 	s.config.Logger.Info("the stream is read", "stream", st.Name, "partitions", len(st.inputs), "absent", idle)
@@ -166,27 +190,89 @@ func (s *sequencer) setTrouble(st *stream, err error) {
 	st.trouble = err
 }
 
-// starter returns the function that says where a newly found partition begins.
-func (s *stream) starter(ctx context.Context) func(source.Reader, bool) (int64, error) {
-	known := map[string]bool{}
+// starter returns the function that says where a newly found partition begins. It belongs to the goroutine of the source.
+func (s *stream) starter(ctx context.Context, acceptGap bool) func(source.Reader, bool) (beginning, error) {
+	known, identities := map[string]bool{}, maps.Clone(s.identities)
 	for name := range s.inputs {
 		known[name] = true
 	}
-	return func(r source.Reader, listed bool) (int64, error) {
-		if s.Start != Latest || !s.fresh || listed || known[r.Partition().Name] {
-			return -1, nil
+	return func(r source.Reader, listed bool) (b beginning, err error) {
+		name := r.Partition().Name
+		if x, ok := r.(source.Identified); ok {
+			b.identity = x.Identity()
+			before, told := identities[name]
+			if b.renewed = told && known[name] && before != b.identity; b.renewed && !acceptGap {
+				return b, fmt.Errorf("%w: it was made again: its position is of %s, and this is %s: bring back what was read, or start with "+
+					"--accept-gap to read the new one from its beginning", ErrRefused, before, b.identity)
+			}
+			identities[name] = b.identity
 		}
-		e, ok := r.(source.Ender)
-		if !ok {
-			return 0, errNoEnd
+		if known[name] && !b.renewed {
+			b.offset = -1 // the job knows
+			return b, nil
 		}
-		offset, err := e.SeekEnd(ctx)
-		if err != nil {
-			return 0, fmt.Errorf("go to the end: %w", err)
-		}
-		return offset, nil
+		known[name] = true
+		b.offset, err = s.firstPlace(ctx, r, s.fresh && !listed)
+		return b, err
 	}
 }
 
-// errNoEnd refuses a start that a source cannot make.
-var errNoEnd = fmt.Errorf("%w: the source cannot begin behind what is there: write start: earliest", ErrRefused)
+// beginning is where a partition begins that was found.
+type beginning struct {
+	offset int64 // -1: where the reader stands, or where the job was
+	// identity is that of the partition, "" where it has none; renewed says that it is another one than the job has a position in.
+	identity string
+	renewed  bool
+}
+
+// firstPlace is where a partition begins in which nobody has a position. first says that the job has never read the stream.
+func (s *stream) firstPlace(ctx context.Context, r source.Reader, first bool) (int64, error) {
+	if first {
+		if x, ok := r.(source.Resumer); ok {
+			switch offset, ok, err := x.Resume(ctx); {
+			case err != nil:
+				return 0, fmt.Errorf("go to where others left off: %w", err)
+			case ok:
+				return offset, nil
+			}
+		}
+		switch s.Start {
+		case Latest:
+			x, ok := r.(source.Ender)
+			if !ok {
+				return 0, errNoEnd
+			}
+			offset, err := x.SeekEnd(ctx)
+			if err != nil {
+				return 0, fmt.Errorf("go to the end: %w", err)
+			}
+			return offset, nil
+		case At:
+			x, ok := r.(source.Dater)
+			if !ok {
+				return 0, errNoTime
+			}
+			offset, err := x.SeekTime(ctx, s.StartAt)
+			if err != nil {
+				return 0, fmt.Errorf("go to %s: %w", s.StartAt, err)
+			}
+			return offset, nil
+		case Earliest:
+		}
+	}
+	x, ok := r.(source.Starter)
+	if !ok {
+		return -1, nil
+	}
+	offset, err := x.SeekStart(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("go to the beginning: %w", err)
+	}
+	return offset, nil
+}
+
+// These refuse a start that a source cannot make.
+var (
+	errNoEnd  = fmt.Errorf("%w: the source cannot begin behind what is there: write start: earliest", ErrRefused)
+	errNoTime = fmt.Errorf("%w: the source cannot find a time: write start: earliest", ErrRefused)
+)

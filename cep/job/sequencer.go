@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cepd/cepd/cep"
+	"github.com/cepd/cepd/cep/codec"
 	"github.com/cepd/cepd/cep/engine"
 	"github.com/cepd/cepd/checkpoint"
 	"github.com/cepd/cepd/rules"
@@ -36,6 +37,11 @@ type stream struct {
 	held    bool              // nothing is read before an epoch knows from where
 	paused  bool              // too much waits in the order buffers
 	trouble error
+	// identities are those of partitions that have one; untold is why the source could not be told how far the job is.
+	identities map[string]string
+	untold     error
+	// unwatched is closed when the source brings nothing any more.
+	unwatched chan struct{}
 	// read is when an event was last taken, ticked up to when silence has been told to the engine.
 	read, ticked time.Time
 	lag          *lag
@@ -261,6 +267,8 @@ func (s *sequencer) hear(n *notice) error {
 		s.draining = true
 	case noticeStatus:
 		n.reply <- answer{status: s.report()}
+	case noticeTold:
+		n.stream.untold = n.err
 	case noticeSwap:
 		s.next = n.request
 	case noticePlan:
@@ -492,6 +500,9 @@ func (s *sequencer) lose(in *input) {
 
 // reject makes a letter of an event that the engine refuses, where one is wanted.
 func (s *sequencer) reject(r *engine.Reject) {
+	if r.Reason == codec.NoValue.String() {
+		return // a key that was deleted: there is nothing to send
+	}
 	to := s.config.DeadLetters
 	if r.Reason == engine.ReasonLate || r.Reason == engine.ReasonReturned {
 		to = ""

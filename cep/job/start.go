@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -184,10 +185,12 @@ func (j *Job) engineStreams() []engine.Stream {
 }
 
 func (j *Job) engineOptions() engine.Options {
+	begun := time.Now()
 	return engine.Options{
 		Shards: j.config.Shards, Parallel: true, PerClock: true,
 		Reject: func(r *engine.Reject) { j.sequencer.reject(r) },
 		Ready:  j.inbox.nudge,
+		Timer:  func() time.Duration { return time.Since(begun) },
 	}
 }
 
@@ -200,8 +203,10 @@ func (j *Job) makeStreams(m *checkpoint.Manifest, mem memory) {
 		known := mem.of(c.Name)
 		st := &stream{
 			Stream: c, fresh: !known.Listed, plan: newPlan(&c, j.config.Rules.Schema, raw),
-			inputs: map[string]*input{}, starts: map[string]*input{}, read: known.Passed,
+			inputs: map[string]*input{}, starts: map[string]*input{}, read: known.Passed, identities: map[string]string{},
+			unwatched: make(chan struct{}),
 		}
+		maps.Copy(st.identities, known.Identities)
 		for name, offset := range known.Starts {
 			if id := j.config.Partitions.Get(c.Name, name); id != nil {
 				in := &input{stream: st, id: id, from: offset, past: -1}

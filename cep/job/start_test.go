@@ -518,7 +518,7 @@ func TestBrokenPartition(t *testing.T) {
 		// The source finds it again: on from behind what was read.
 		s.set(func() { s.tape("1").broken = nil })
 		again := &tapeReader{source: s, tape: s.tape("1"), id: l.config.Partitions.Get("auth", "1")}
-		l.inbox.put(notice{kind: noticeFound, stream: l.streams[0], reader: again, offset: -1})
+		l.inbox.put(notice{kind: noticeFound, stream: l.streams[0], reader: again, beginning: beginning{offset: -1}})
 		s.write("1", event(20, "c", "x"))
 		settle(time.Second)
 		if st := l.Status(); len(st.Degraded) != 0 || st.Streams[0].Events != 6 {

@@ -231,6 +231,9 @@ func (s *sequencer) reportStream(st *stream, summary *engine.StreamSummary, degr
 		r.Trouble = st.trouble.Error()
 		degraded("stream", st.Name, r.Trouble, time.Time{})
 	}
+	if st.untold != nil {
+		degraded("stream", st.Name, "its source cannot be told how far the job is: "+st.untold.Error(), time.Time{})
+	}
 	if l := st.lag; l != nil && l.named {
 		r.HeldBy, r.HeldRules, r.Held = s.names(st, l.Partitions), l.Rules, l.since
 		degraded("stream", st.Name, "held back by "+strings.Join(r.HeldBy, ", "), l.since)

@@ -1,0 +1,242 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cepd/cepd/cep"
+	"github.com/cepd/cepd/cep/source"
+)
+
+// topic is a source as brokers have it: its partitions begin somewhere, can be gone to by time, are known by an identity, and
+// remember for a group how far it is.
+type topic struct {
+	*tapesSource
+	identity string
+	first    int                   // records below it are gone
+	left     map[string]int64      // where the group left off
+	told     chan map[string]int64 // what the source was told
+	away     func() error          // why it cannot be told
+	mu       sync.Mutex
+}
+
+// Watch implements [source.Source].
+func (s *topic) Watch(ctx context.Context, known []string, d source.Discovery) error {
+	return s.tapesSource.Watch(ctx, known, topicDiscovery{d, s})
+}
+
+// Committed implements [source.Committer].
+func (s *topic) Committed(_ context.Context, at map[string]int64) error {
+	s.mu.Lock()
+	away := s.away
+	s.mu.Unlock()
+	if away != nil {
+		if err := away(); err != nil {
+			return err
+		}
+	}
+	s.told <- maps.Clone(at)
+	return nil
+}
+
+type topicDiscovery struct {
+	source.Discovery
+	topic *topic
+}
+
+// Found implements [source.Discovery].
+func (d topicDiscovery) Found(r source.Reader) {
+	d.Discovery.Found(&topicReader{r.(*tapeReader), d.topic})
+}
+
+type topicReader struct {
+	*tapeReader
+	topic *topic
+}
+
+// Identity implements [source.Identified].
+func (r *topicReader) Identity() string { return r.topic.identity }
+
+// SeekStart implements [source.Starter].
+func (r *topicReader) SeekStart(context.Context) (int64, error) {
+	r.next = r.topic.first
+	return int64(10 * r.topic.first), nil
+}
+
+// SeekTime implements [source.Dater].
+func (r *topicReader) SeekTime(_ context.Context, t cep.Time) (int64, error) {
+	r.source.mu.Lock()
+	defer r.source.mu.Unlock()
+	r.next = r.topic.first
+	for r.next < len(r.tape.records) && !strings.Contains(string(r.tape.records[r.next].Data), fmt.Sprintf(`"t":%d,`, t/cep.Second)) {
+		r.next++
+	}
+	return int64(10 * r.next), nil
+}
+
+// Resume implements [source.Resumer].
+func (r *topicReader) Resume(context.Context) (int64, bool, error) {
+	at, ok := r.topic.left[r.tape.name]
+	if ok {
+		r.next = int(at / 10)
+	}
+	return at, ok, nil
+}
+
+// End implements [source.Lagger].
+func (r *topicReader) End() (int64, bool) {
+	r.source.mu.Lock()
+	defer r.source.mu.Unlock()
+	return int64(10 * len(r.tape.records)), true
+}
+
+// asTopic makes the stream of a life a broker's.
+func asTopic(t *topic) func(*Config) {
+	return func(c *Config) {
+		t.tapesSource = c.Streams[0].Source.(*tapesSource)
+		c.Streams[0].Source = t
+	}
+}
+
+// TestWhereTopicsBegin: where the group left off, else where the configuration says, else at what is there; and on from there
+// whatever happens before the first record.
+func TestWhereTopicsBegin(t *testing.T) {
+	tests := []struct {
+		name   string
+		start  Start
+		left   map[string]int64
+		counts uint64
+	}{
+		{"earliest", Earliest, nil, 3},
+		{"a time", At, nil, 2},
+		{"latest", Latest, nil, 0},
+		{"the group", Latest, map[string]int64{"0": 30}, 2},
+		{"another partition of the group", Earliest, map[string]int64{"1": 30}, 3},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, "auth")
+				s := w.stream("auth")
+				s.write("0", event(1, "a", "x"), event(2, "a", "x"), event(3, "a", "x"), event(4, "a", "x"), event(5, "a", "x"))
+				topic := &topic{identity: "T1", first: 2, left: tt.left, told: make(chan map[string]int64, 1000)}
+				from := func(c *Config) { c.Streams[0].Start, c.Streams[0].StartAt = tt.start, 4*cep.Second }
+				crashed := false
+				w.point = func(l *life, p string) {
+					if p == PointCommitted && !crashed { // before anything is read
+						crashed = true
+						l.crash()
+					}
+				}
+				l := w.run(asTopic(topic), from)
+				settle(5 * time.Second)
+				if tt.start == Earliest && tt.left == nil {
+					t.Log("nothing has to be durable before reading")
+				}
+				_ = l.wait()
+				s.write("0", event(6, "a", "x")) // while it is down
+				topic.left = nil
+				l = w.run(asTopic(topic), from)
+				settle(5 * time.Second)
+				st := l.Status().Streams[0]
+				if st.Events != tt.counts+1 || st.Bad["bad json"] != 0 {
+					t.Errorf("%d events, want %d\n%s", st.Events, tt.counts+1, w.log)
+				}
+				if p := st.List[0]; p.End != 60 || p.Read != 51 {
+					t.Errorf("%+v", p)
+				}
+				l.crash()
+				_ = l.wait()
+			})
+		})
+	}
+}
+
+// TestATopicMadeAgain: no position is carried over to what has only the name.
+func TestATopicMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "auth")
+		s := w.stream("auth")
+		s.write("0", event(1, "a", "x"), event(2, "b", "x"), event(3, "a", "x"), event(9, "z", "z"))
+		told := make(chan map[string]int64, 1000)
+		l := w.run(asTopic(&topic{identity: "T1", told: told}))
+		settle(5 * time.Second)
+		l.crash()
+		_ = l.wait()
+		s.set(func() { s.list = nil })
+		s.write("0", event(20, "a", "y"), event(21, "b", "y"), event(30, "z", "z"))
+		again := func() *topic { return &topic{identity: "T2", told: told} }
+		l = w.run(asTopic(again()))
+		if err := l.wait(); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "its position is of T1, and this is T2") {
+			t.Errorf("%v", err)
+		}
+		l = w.run(asTopic(again()), func(c *Config) { c.AcceptGap = true })
+		settle(5 * time.Second)
+		if st := l.Status().Streams[0]; st.Events != 7 || st.Late+st.Returned != 0 {
+			t.Errorf("%+v\n%s", st, w.log)
+		}
+		l.crash()
+		_ = l.wait()
+		s.write("0", event(40, "z", "z"))
+		l = w.run(asTopic(again()))
+		settle(5 * time.Second)
+		if got := w.sent("out", "time"); !slices.Equal(got, []string{`"1970-01-01T00:00:02Z"`, `"1970-01-01T00:00:21Z"`}) {
+			t.Errorf("sent %v", got)
+		}
+		l.crash()
+		_ = l.wait()
+	})
+}
+
+// TestSourcesAreTold how far each durable epoch is, and that they cannot be is said and changes nothing.
+func TestSourcesAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "auth")
+		s := w.stream("auth")
+		s.write("0", event(1, "a", "x"), event(2, "b", "x"), event(9, "c", "x"))
+		topic := &topic{identity: "T", told: make(chan map[string]int64, 1000)}
+		l := w.run(asTopic(topic))
+		settle(5 * time.Second)
+		last := func() (at map[string]int64) {
+			for len(topic.told) > 0 {
+				at = <-topic.told
+			}
+			return at
+		}
+		if at := last(); at["0"] != 21 {
+			t.Errorf("told %v\n%s", at, w.log)
+		}
+		topic.mu.Lock()
+		topic.away = func() error {
+			time.Sleep(time.Minute)
+			return errors.New("no coordinator")
+		}
+		topic.mu.Unlock()
+		for i := range 50 {
+			s.write("0", event(10+i, "a", "x"), event(10+i, "b", "x"))
+			settle(time.Second)
+		}
+		settle(2 * time.Minute)
+		if d := l.Status().Degraded; len(d) != 1 || !strings.Contains(d[0].Reason, "no coordinator") || len(w.sent("out")) < 40 {
+			t.Errorf("%+v, %d alerts", d, len(w.sent("out")))
+		}
+		topic.mu.Lock()
+		topic.away = nil
+		topic.mu.Unlock()
+		s.write("0", event(100, "z", "z"))
+		settle(2 * time.Minute)
+		if at := last(); at["0"] != 10*103+1 || len(l.Status().Degraded) != 0 {
+			t.Errorf("told %v, %+v", at, l.Status().Degraded)
+		}
+		l.crash()
+		_ = l.wait()
+	})
+}
