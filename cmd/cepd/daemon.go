@@ -78,11 +78,16 @@ type running struct {
 	api      *rulesapi.API // nil without a listener
 }
 
+func newDaemon(c *config.Config, log *slog.Logger) *daemon {
+	d := &daemon{config: c, log: log, begun: time.Now(), audit: &audit{path: c.HTTP.Audit}}
+	d.metrics = newMetrics(d)
+	return d
+}
+
 // serve runs a job until it ends by itself or stop ends.
 func serve(stop context.Context, c *config.Config, set *rules.Set, f runFlags, stdin io.Reader, stdout io.Writer, log *slog.Logger) error {
 	log.Info("starting", "job", c.Job, "config", f.file, "version", version, "pid", os.Getpid())
-	d := &daemon{config: c, log: log, begun: time.Now(), audit: &audit{path: c.HTTP.Audit}}
-	d.metrics = newMetrics(d)
+	d := newDaemon(c, log)
 	d.systemd.failed = func(err error) { log.Warn("systemd cannot be told how the job is", "err", err) }
 	restored := d.systemd.starting()
 	defer restored()

@@ -25,7 +25,7 @@ func serving(t *testing.T, h config.HTTP, push http.HandlerFunc) (*daemon, strin
 		h.Admin = "off"
 	}
 	h.Audit = filepath.Join(t.TempDir(), "audit.jsonl")
-	d := &daemon{config: &config.Config{Job: "test", HTTP: h}, log: slog.New(slog.DiscardHandler), begun: time.Now(), audit: &audit{path: h.Audit}}
+	d := newDaemon(&config.Config{Job: "test", HTTP: h}, slog.New(slog.DiscardHandler))
 	if push != nil {
 		handler := http.Handler(push)
 		d.push.Store(&handler)
@@ -88,7 +88,7 @@ func TestListener(t *testing.T) {
 		code        int
 		kind, text  string
 	}{
-		{"GET", at + "/healthz", nil, 503, "application/json", `"starting"`},
+		{"GET", at + "/healthz", nil, 200, "application/json", `"ok"`},
 		{"GET", at + "/ready", nil, 503, "application/json", `"starting"`},
 		{"GET", at + "/status", nil, 200, "application/json", `"phase": "starting"`},
 		{"GET", at + "/v1/rules", nil, 503, problemJSON, "being restored"},
@@ -97,8 +97,8 @@ func TestListener(t *testing.T) {
 		{"POST", early + "/v1/streams/a/events", nil, 503, problemJSON, "being restored"},
 		{"POST", at + "/v1/streams/a/events", nil, 202, "text/plain; charset=utf-8", "POST /v1/streams/a/events"},
 		{"PUT", at + "/v1/streams/a%2Fb/events", nil, 202, "text/plain; charset=utf-8", "PUT /v1/streams/a/b/events"},
-		{"GET", at + "/", nil, 404, problemJSON, "Not Found"},
-		{"GET", at + "/debug/pprof/", nil, 404, problemJSON, "Not Found"},
+		{"GET", at + "/", nil, 404, problemJSON, `"status":404`},
+		{"GET", at + "/debug/pprof/", nil, 404, problemJSON, `"status":404`},
 		{"POST", at + "/status", nil, 405, problemJSON, "Method Not Allowed"},
 		{"POST", at + "/v1/streams/a/events", []string{"Origin:http://evil.example"}, 403, problemJSON, "requests of other sites are refused"},
 		{"POST", at + "/v1/streams/a/events", []string{"Sec-Fetch-Site:cross-site"}, 403, problemJSON, "requests of other sites are refused"},

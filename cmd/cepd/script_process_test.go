@@ -83,13 +83,14 @@ func find(ts *testscript.TestScript, name string) *process {
 	return p
 }
 
-// signalTo sends a signal: signal NAME TERM|INT|KILL|STOP|CONT.
+// signalTo sends a signal: signal NAME TERM|INT|HUP|KILL|STOP|CONT.
 func signalTo(ts *testscript.TestScript, neg bool, args []string) {
 	signals := map[string]os.Signal{
 		"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "KILL": syscall.SIGKILL, "STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT,
+		"HUP": syscall.SIGHUP,
 	}
 	if neg || len(args) != 2 || signals[args[1]] == nil {
-		ts.Fatalf("usage: signal NAME TERM|INT|KILL|STOP|CONT")
+		ts.Fatalf("usage: signal NAME TERM|INT|HUP|KILL|STOP|CONT")
 	}
 	ts.Check(find(ts, args[0]).cmd.Process.Signal(signals[args[1]]))
 }

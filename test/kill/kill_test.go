@@ -31,6 +31,7 @@ var elsewhere = map[string]string{
 	"filesink.left":         "TestOutputIsRotated",
 	"job.begun":             "TestOlderState",
 	"job.swapped":           "TestSwap",
+	"job.swapping":          "TestChanges",
 	"job.trimmed":           "TestPush",
 	"publisher.noted":       "TestWeakerGuarantees",
 	"publisher.rejected":    "TestWebhook",
