@@ -3,22 +3,21 @@ package rulesapi_test
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/legacy"
 
 	"github.com/cepd/cepd/rules/rulesapi"
 )
 
-// describe loads openapi.yaml, and takes no member into an answer that it does not describe.
-func describe(tb testing.TB) *openapi3.T {
-	tb.Helper()
+// described is the description, and the routes in it.
+var described = sync.OnceValues(func() (*openapi3.T, error) {
 	doc, err := openapi3.NewLoader().LoadFromData(rulesapi.Description())
 	if err != nil {
-		tb.Fatal(err)
-	}
-	if err := doc.Validate(context.Background()); err != nil {
-		tb.Fatal(err)
+		return nil, err
 	}
 	no := false
 	for _, s := range doc.Components.Schemas {
@@ -26,8 +25,27 @@ func describe(tb testing.TB) *openapi3.T {
 			s.Value.AdditionalProperties.Has = &no
 		}
 	}
+	return doc, doc.Validate(context.Background())
+})
+
+// describe returns the description. It admits no member in an answer that it does not describe.
+func describe(tb testing.TB) *openapi3.T {
+	tb.Helper()
+	doc, err := described()
+	if err != nil {
+		tb.Fatal(err)
+	}
 	return doc
 }
+
+// router finds the operation of a request.
+var router = sync.OnceValues(func() (routers.Router, error) {
+	doc, err := described()
+	if err != nil {
+		return nil, err
+	}
+	return legacy.NewRouter(doc)
+})
 
 // colon writes a path as echo has it.
 func colon(p string) string {
@@ -36,23 +54,23 @@ func colon(p string) string {
 
 // TestEveryRouteIsDescribed holds routes and description against each other, both ways, with roles and parameters.
 func TestEveryRouteIsDescribed(t *testing.T) {
-	described := map[string]*openapi3.Operation{}
+	operations := map[string]*openapi3.Operation{}
 	parameters := map[string]openapi3.Parameters{}
 	doc := describe(t)
 	for p, item := range doc.Paths.Map() {
 		for method, op := range item.Operations() {
-			described[method+" "+colon(p)] = op
+			operations[method+" "+colon(p)] = op
 			parameters[method+" "+colon(p)] = append(item.Parameters, op.Parameters...)
 		}
 	}
 	for _, r := range rulesapi.Routes() {
 		name := r.Method + " " + r.Path
-		op := described[name]
+		op := operations[name]
 		if op == nil {
 			t.Errorf("%s has no description", name)
 			continue
 		}
-		delete(described, name)
+		delete(operations, name)
 		if got := op.Extensions["x-role"]; got != r.Role.String() {
 			t.Errorf("%s: the role is described as %v, and is %s", name, got, r.Role)
 		}
@@ -91,7 +109,7 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 			}
 		}
 	}
-	for name := range described {
+	for name := range operations {
 		t.Errorf("%s is described, and there is no such route", name)
 	}
 }

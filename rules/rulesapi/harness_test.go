@@ -22,7 +22,6 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
-	"github.com/getkin/kin-openapi/routers/legacy"
 	"github.com/labstack/echo/v4"
 
 	"github.com/cepd/cepd/cep"
@@ -313,7 +312,7 @@ func (s *server) start() {
 	s.echo = echo.New()
 	s.api.Register(s.echo.Group(rulesapi.Prefix))
 	s.echo.HTTPErrorHandler = rulesapi.HandleError
-	if s.doc, err = legacy.NewRouter(describe(s)); err != nil {
+	if s.doc, err = router(); err != nil {
 		s.Fatal(err)
 	}
 }
