@@ -55,14 +55,14 @@ sim: ## whole-engine simulation with crashes, lost replies and failovers: SEEDS 
 N ?= 50
 SOAK ?= 3m
 kill: ## kill -9 of the real process against real servers: at every failpoint, N (50) times at random, and for SOAK (3m) while rules change; and of Kafka brokers
-	@CEPD_KILLS=$(N) CEPD_SOAK=$(SOAK) go test ./test/kill -count 1 -timeout 0 -v | grep -v '^=== '
+	@CEPD_KILLS=$(N) go test ./test/kill -count 1 -timeout 0 -v -soak $(SOAK) | grep -v '^=== '
 	@go test ./internal/kafkawire/kafkatest -run ThreeNodes -nodes -count 1 -timeout 0 -v | grep -v '^=== '
 	@go test ./internal/kafkawire -run BrokerOfItsOwn -kills $$(( ($(N) + 9) / 10 )) -count 1 -timeout 0 -v | grep -v '^=== '
 	@go test ./sinks/kafkasink -run Killed -kills $$(( ($(N) + 4) / 5 )) -count 1 -timeout 0 -v | grep -v '^=== '
 
 soak: ## 50 million events with keys that never come back: memory stays flat; and rules that change under load for FOR (30m), with kills
 	@go run ./test/bench -soak
-	@CEPD_SOAK=$${FOR:-30m} go test ./test/kill -run '^TestChanges$$' -count 1 -timeout 0 -v | grep -v '^=== '
+	@go test ./test/kill -run '^TestChanges$$' -count 1 -timeout 0 -v -soak $${FOR:-30m} | grep -v '^=== '
 
 kafka: ## a Kafka broker on 127.0.0.1:9092, ready when this returns; kafka-stop ends it (Java 17 and, the first time, Maven)
 	@go run ./test/kafka start

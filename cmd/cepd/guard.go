@@ -106,7 +106,12 @@ func listenerRefusals(c *config.Config) patterns.Diagnostics {
 		return nil
 	}
 	if c.HTTP.Tokens != "" {
-		if _, err := readAccess(c.HTTP.Tokens); err != nil {
+		_, err := readAccess(c.HTTP.Tokens)
+		if all, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // of the list itself
+			for _, one := range all.Unwrap() {
+				list = append(list, c.Refused("http.tokens", one))
+			}
+		} else if err != nil {
 			list = append(list, c.Refused("http.tokens", err))
 		}
 	}

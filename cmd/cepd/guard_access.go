@@ -89,11 +89,7 @@ func readAccess(file string) (*access, error) {
 	if err != nil {
 		return nil, fmt.Errorf("http.tokens: %w", plainPath(err))
 	}
-	a, err := parseAccess(file, data)
-	if err != nil {
-		return nil, fmt.Errorf("http.tokens: %w", err)
-	}
-	return a, nil
+	return parseAccess(file, data) // its errors name the file
 }
 
 // parseAccess reads the text of such a file: all of its mistakes are the error.

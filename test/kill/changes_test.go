@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -26,19 +27,8 @@ import (
 // changes.
 const soakUsual = 5 * time.Second
 
-// soakFor is how long: CEPD_SOAK, as 3m.
-func soakFor(t *testing.T) time.Duration {
-	t.Helper()
-	text := os.Getenv("CEPD_SOAK")
-	if text == "" {
-		return soakUsual
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		t.Fatalf("CEPD_SOAK: %v", err)
-	}
-	return d
-}
+// soak is how long, where somebody asks: as make kill does.
+var soak = flag.Duration("soak", soakUsual, "for how long rules are changed under load")
 
 // fleeting is the number of rules that come, change and go over HTTP.
 const fleeting = 4
@@ -88,7 +78,7 @@ func TestChanges(t *testing.T) {
 	l := s.posting(100, 10, streams)
 	// A process is killed in the middle of a change, too: before another set takes over, when it has, when that is durable.
 	points := []string{"", job.PointSwapping + ":2", "", job.PointSwapped + ":3", "", job.PointCommitted + ":20"}
-	for begin, life := time.Now(), 0; time.Since(begin) < soakFor(t) || life < len(points); life++ {
+	for begin, life := time.Now(), 0; time.Since(begin) < *soak || life < len(points); life++ {
 		point := points[life%len(points)]
 		c.live(l, point, time.Duration(300+c.random.IntN(1200))*time.Millisecond)
 		if t.Failed() {
