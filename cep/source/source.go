@@ -86,6 +86,12 @@ type Lagger interface {
 	End() (offset int64, known bool)
 }
 
+// Severed is a Reader that knows when its partition cannot be reached: whether there is more is then not known, and its
+// silence says nothing about the events. It may be called from any goroutine.
+type Severed interface {
+	Severed() bool
+}
+
 // Committer is a Source that tells others how far the job is.
 type Committer interface {
 	// Committed says, for partitions by name, which offset is the next to read, once an epoch that says so is durable. It may

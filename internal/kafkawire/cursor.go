@@ -21,7 +21,7 @@ type Ends struct {
 	LogStart, Stable, End int64
 }
 
-// Cursor reads one partition. Next, Offset and Close belong to one goroutine; Ends may be called from any.
+// Cursor reads one partition. Next, Offset and Close belong to one goroutine; Ends and Trouble may be called from any.
 type Cursor struct {
 	fetcher   *Fetcher
 	topic     Topic
@@ -140,6 +140,14 @@ func (c *Cursor) Ends() Ends {
 	c.fetcher.mu.Lock()
 	defer c.fetcher.mu.Unlock()
 	return c.ends
+}
+
+// Trouble is what keeps the partition from being read now, as [Fetcher.Trouble] says for all; nil: nothing does, as far as
+// anybody has tried.
+func (c *Cursor) Trouble() error {
+	c.fetcher.mu.Lock()
+	defer c.fetcher.mu.Unlock()
+	return c.trouble
 }
 
 // Close forgets the partition.

@@ -2,6 +2,7 @@ package kafkasource_test
 
 import (
 	"context"
+	"crypto/tls"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cepd/cepd/cep/source/kafkasource"
+	"github.com/cepd/cepd/internal/kafkawire"
 	"github.com/cepd/cepd/internal/kafkawire/kafkatest"
 )
 
@@ -133,6 +135,9 @@ func TestBrokerAway(t *testing.T) {
 	if text := w.troubles[0]; !strings.Contains(text, topic) {
 		t.Errorf("trouble: %s", text)
 	}
+	if !r.Severed() {
+		t.Error("the partition of a broker that is away is not severed")
+	}
 	c.Broker.Restart(t)
 	write(t, client, &kgo.Record{Topic: topic, Value: []byte("behind")})
 	back := time.Now()
@@ -143,5 +148,32 @@ func TestBrokerAway(t *testing.T) {
 		t.Fatalf("%q, %v", rec.Data, err)
 	}
 	t.Logf("read on %v after the broker had taken a record", time.Since(back).Round(time.Millisecond))
+	if r.Severed() {
+		t.Error("it is severed although it has been read")
+	}
 	w.until("the end of the trouble", func() bool { return w.troubles[len(w.troubles)-1] == "" })
+}
+
+// What is wrong with the way in is the end before anything was found.
+func TestWrongWayIn(t *testing.T) {
+	t.Parallel()
+	c := kafkatest.Shared(t)
+	for _, e := range c.Endpoints {
+		as := *c
+		as.Addresses = e.Addresses
+		config := kafkasource.Config{Topics: []string{"t"}}
+		switch e.Name {
+		case "sasl-plain":
+			config.Kafka.SASL = &kafkawire.SASL{Mechanism: kafkawire.Plain, User: e.User, Password: "wrong"}
+			if err := watch(t, &as, config).failure(); err == nil || !strings.Contains(err.Error(), "wrong user or password") {
+				t.Errorf("a wrong password: %v", err)
+			}
+		case "tls":
+			config.Kafka.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+			if err := watch(t, &as, config).failure(); err == nil || !strings.Contains(err.Error(), "nobody we trust") {
+				t.Errorf("a certificate of an unknown authority: %v", err)
+			}
+		default:
+		}
+	}
 }

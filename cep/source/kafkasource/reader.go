@@ -69,6 +69,12 @@ func (r *Reader) End() (offset int64, known bool) {
 	return r.end, true
 }
 
+// Severed implements [source.Severed].
+func (r *Reader) Severed() bool {
+	c := r.cursor.Load()
+	return c != nil && c.Trouble() != nil
+}
+
 // Next implements [source.Reader].
 func (r *Reader) Next(ctx context.Context) (source.Record, error) {
 	if err := ctx.Err(); err != nil {

@@ -135,8 +135,8 @@ func (s *Source) Watch(ctx context.Context, _ []string, d source.Discovery) erro
 				return fatal
 			}
 			_, missing := errors.AsType[*missingError](listing)
-			if missing && s.config.Finite {
-				return listing
+			if missing && s.config.Finite || !ready && !missing && listing != nil && !kafkawire.Retriable(listing) {
+				return listing // a name, a password, a certificate: nobody has read anything yet
 			}
 			for _, r := range readers {
 				d.Found(r)
