@@ -203,6 +203,9 @@ func (a *API) putInForce(ctx context.Context, set *rules.Set, files map[string][
 		return Swapped{}, err
 	}
 	swapped, err := a.config.Daemon.Swap(ctx, set)
+	if errors.Is(err, ErrNotDurable) {
+		return Swapped{}, fmt.Errorf("put the rules in force: %w", err)
+	}
 	if err != nil {
 		if back := undo(); back != nil {
 			a.log.Error("the rules in force are not those on the disk: a change failed, and so did putting its files back", "err", back)

@@ -27,12 +27,13 @@ type Daemon interface {
 	Test(ctx context.Context, set *rules.Set, ids []string) ([]TestResult, error)
 	// Plan says what Swap would do. It changes nothing.
 	Plan(ctx context.Context, set *rules.Set) ([]RuleChange, error)
-	// Swap puts the set in force, and returns when that is durable. After an error the old one is.
+	// Swap puts the set in force, and returns when that is durable. After an error the old one is, but for [ErrNotDurable]. It
+	// gives up when its context ends, which is minutes away.
 	Swap(ctx context.Context, set *rules.Set) (Swapped, error)
 
 	// RuleStates returns the state of each rule of the set in force, by id. What it returns is not changed any more.
 	RuleStates() map[string]RuleState
-	// OpenStarts returns a page of what is open. The error is [ErrNoSuchRule], [ErrCursor], or about the operation.
+	// OpenStarts returns a page of what is open. The error is [ErrNoSuchRule], [ErrCursor], [ErrKey], or about the operation.
 	OpenStarts(ctx context.Context, q OpenQuery) (OpenPage, error)
 	Streams() []Stream
 	Sinks() []Sink
@@ -52,6 +53,10 @@ var (
 	ErrNoSuchRule = errors.New("no such rule")
 	// ErrCursor says that a cursor is not one that was given out.
 	ErrCursor = errors.New("not a cursor")
+	// ErrKey says that a key has other parts than those of the rule.
+	ErrKey = errors.New("not a key of the rule")
+	// ErrNotDurable says that a set is in force and that this is not durable yet: its files stay.
+	ErrNotDurable = errors.New("in force, and not durable yet")
 	// ErrNoSuchEpoch says that an epoch is not kept.
 	ErrNoSuchEpoch = errors.New("no such epoch")
 	// ErrUnavailable says that the operation is not possible now: the job starts, or stops.
@@ -172,12 +177,11 @@ type TakenStep struct {
 	Events []TakenEvent `json:"events,omitempty"`
 }
 
-// TakenEvent is an event that was taken.
+// TakenEvent is where an event that was taken was read.
 type TakenEvent struct {
-	Time      time.Time `json:"time"`
-	Stream    string    `json:"stream"`
-	Partition string    `json:"partition"`
-	Offset    int64     `json:"offset"`
+	Stream    string `json:"stream"`
+	Partition string `json:"partition"`
+	Offset    int64  `json:"offset"`
 }
 
 // Stream is an input and how it is. Times are event times but for Held.

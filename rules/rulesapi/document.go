@@ -167,7 +167,7 @@ func (d *document) splice(it item, s setting) string {
 	case s.value != "":
 		return d.replace(value.Line, value.Column, d.file.Width(value), s.value)
 	case flow:
-		return d.cutFlow(it.node, key, next)
+		return d.cutFlow(it.node, key, value, next)
 	case key == it.node.Content[0] && len(it.node.Content) > 2:
 		// The line has the mark of the list, which the next key is to have.
 		second := it.node.Content[2]
@@ -181,7 +181,7 @@ func (d *document) splice(it item, s setting) string {
 }
 
 // cutFlow takes a pair out of a mapping in braces.
-func (d *document) cutFlow(mapping, key *yamlnode.Node, next string) string {
+func (d *document) cutFlow(mapping, key, value *yamlnode.Node, next string) string {
 	if next != "" {
 		for k := range yamlnode.Pairs(mapping) {
 			if k.Value == next && k.Line == key.Line {
@@ -195,14 +195,11 @@ func (d *document) cutFlow(mapping, key *yamlnode.Node, next string) string {
 	for comma >= 0 && line[comma] != ',' {
 		comma--
 	}
-	brace := key.Column - 1
-	for brace < len(line) && line[brace] != '}' {
-		brace++
-	}
-	if comma < 0 || brace == len(line) {
+	end := value.Column - 1 + d.file.Width(value)
+	if comma < 0 || value.Line != key.Line || end > len(line) {
 		return ""
 	}
-	return d.replace(key.Line, comma+1, brace-comma, "")
+	return d.replace(key.Line, comma+1, end-comma, "")
 }
 
 // replace puts a text in the place of runes of a line.

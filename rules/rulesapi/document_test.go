@@ -38,6 +38,7 @@ func TestSetInPlace(t *testing.T) {
 		{"braces, not there", "rules:\n- {id: a, from: s} # x\n", setting{"enabled", "false"}, "rules:\n- {enabled: false, id: a, from: s} # x\n"},
 		{"braces, taken away", "rules:\n- {id: a, mode: shadow, from: s}\n", setting{"mode", ""}, "rules:\n- {id: a, from: s}\n"},
 		{"braces, the last taken away", "rules:\n- {id: a, mode: shadow}\n", setting{"mode", ""}, "rules:\n- {id: a}\n"},
+		{"braces, a brace in the value", "rules:\n- {id: a, name: \"{x, y}\"} # z\n", setting{"name", ""}, "rules:\n- {id: a} # z\n"},
 		{"braces, the first taken away", "rules:\n- {mode: shadow, id: a}\n", setting{"mode", ""}, "rules:\n- {id: a}\n"},
 		{"braces, alone in a line", "rules:\n- {id: a,\n   mode: shadow,\n   from: s}\n", setting{"mode", ""}, ""},
 		{"JSON", `{"rules": [{"id": "a", "enabled": true}]}`, setting{"enabled", "false"}, `{"rules": [{"id": "a", "enabled": false}]}`},

@@ -147,6 +147,8 @@ func problemOf(err error) *Problem {
 		{ErrNoSuchRule, kindNotFound},
 		{ErrNoSuchEpoch, kindNotFound},
 		{ErrCursor, kindBadRequest},
+		{ErrKey, kindBadRequest},
+		{ErrNotDurable, kindNotNow},
 		{ErrUnavailable, kindNotNow},
 		{context.Canceled, kindNotNow},
 		{context.DeadlineExceeded, kindNotNow},

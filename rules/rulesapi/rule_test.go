@@ -301,7 +301,15 @@ func TestFailedChange(t *testing.T) {
 	change("no swap", 500, "internal")
 	s.fake.failSwap = fmt.Errorf("stopping: %w", rulesapi.ErrUnavailable)
 	change("no job", 503, "unavailable")
-	s.fake.failSwap, s.fake.swapping = nil, nil
+	s.fake.swapping = nil
+	// What is in force already stays on the disk, although it is not durable.
+	s.fake.failSwap = fmt.Errorf("the disk is full: %w", rulesapi.ErrNotDurable)
+	s.ask(put, "/v1/rules/burst", longer, "If-Match", "*").problem(503, "unavailable")
+	if s.onDisk("managed/burst.yaml") != longer {
+		t.Error("rules in force are not those on the disk")
+	}
+	s.write("managed/burst.yaml", burst)
+	s.fake.failSwap = nil
 	s.changing = errors.New("the audit log is full")
 	change("not noted", 503, "unavailable")
 	s.changing = nil
