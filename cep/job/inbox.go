@@ -32,6 +32,7 @@ type notice struct {
 	epoch     cep.Epoch
 	// request has the set of rules that it is about.
 	request *request
+	query   *OpenQuery
 }
 
 type noticeKind uint8
@@ -53,6 +54,7 @@ const (
 	noticeStatus                      // somebody wants to know how things are
 	noticeTold                        // the source of stream was told how far the job is; err says of what that is not so
 	noticeSwap                        // the set of request wants to take over
+	noticeOpen                        // somebody asks query
 	noticePlan                        // somebody wants to know what would become of the rules if it did
 )
 
@@ -63,6 +65,7 @@ type answer struct {
 	// changes tell what becomes of each rule, pause how long nothing went on for it.
 	changes []RuleChange
 	pause   time.Duration
+	page    OpenPage
 	err     error
 }
 

@@ -271,6 +271,9 @@ func (s *sequencer) hear(n *notice) error {
 		n.stream.untold = n.err
 	case noticeSwap:
 		s.next = n.request
+	case noticeOpen:
+		page, err := s.openStarts(n.query)
+		n.reply <- answer{page: page, err: err}
 	case noticePlan:
 		changes, err := s.core.Plan(n.request.set)
 		n.reply <- answer{changes: changesOf(changes), err: err}
