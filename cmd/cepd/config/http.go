@@ -33,7 +33,7 @@ type HTTP struct {
 type ListenerTLS struct {
 	// Certificate and Key are shown to clients; without them there is no TLS.
 	Certificate, Key string
-	// ClientCA are the authorities of clients' certificates, which are then demanded.
+	// ClientCA are the authorities of clients' certificates, which may then be shown in place of tokens.
 	ClientCA string
 }
 
@@ -64,7 +64,7 @@ func (h *HTTP) settings() section {
 		{name: "tls", about: "How the listener is protected. The files are read again when they change.", value: section{
 			{name: "cert_file", about: "The certificate that clients see, with those above it.", value: path(&h.TLS.Certificate, "path of a PEM file")},
 			{name: "key_file", about: "Its key.", value: path(&h.TLS.Key, "path of a PEM file")},
-			{name: "client_ca_file", about: "The authorities of clients' certificates: each client must then show one.", value: path(&h.TLS.ClientCA, "path of a PEM file")},
+			{name: "client_ca_file", about: "The authorities of clients' certificates: a client may show one in place of a token, and `tokens` says what it may.", value: path(&h.TLS.ClientCA, "path of a PEM file")},
 		}},
 		{name: "trusted_proxies", about: "Networks of proxies whose word is taken for where a request comes from.", value: networks(&h.TrustedProxies)},
 		{name: "rate", about: "How many requests a client may send in a second, and twice as many at once; 0: as many as it likes.", value: number(&h.Rate, bounds[int]{
