@@ -160,11 +160,15 @@ func (a *assembly) openLog(stream string, c eventlog.Config) (*eventlog.Log, err
 // streamOf is a stream as the job wants it.
 func streamOf(s *config.Stream, from source.Source, eventSize int) job.Stream {
 	out := job.Stream{
-		Stream: timedStream(s), Source: from, Time: s.TimeSpec, Arrival: s.Arrival, Idle: s.Idle,
+		Stream: timedStream(s), Source: from, Time: s.TimeSpec, Arrival: s.Arrival || s.AppendTime, Idle: s.Idle,
 		Ahead: job.Limit{Count: s.Buffer.Events, Bytes: s.Buffer.Ahead}, Late: s.Late, EventSize: eventSize,
 	}
-	if s.Start == config.Latest {
+	switch s.Start {
+	case config.Latest:
 		out.Start = job.Latest
+	case config.AtTime:
+		out.Start, out.StartAt = job.At, s.StartTime
+	case config.Earliest:
 	}
 	return out
 }

@@ -34,9 +34,9 @@ type Sink struct {
 	topic, letters kafkawire.Topic
 	known, checked bool
 	messageMax     int
-	// producer writes transactions, with the position in this progress topic; nil before Open.
+	// producer writes transactions to these topics: that of the position, of alerts and of letters; nil before Open.
 	producer *kafkawire.Producer
-	progress kafkawire.TopicID
+	topics   [3]kafkawire.TopicID
 	// at is the position at the cluster, and settled says that it is known: no transaction has ended in doubt since.
 	at            position
 	open, settled bool

@@ -57,7 +57,8 @@ func (s *Sink) findProgress(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.producer != nil && s.progress == t.ID {
+	topics := [...]kafkawire.TopicID{t.ID, s.topic.ID, s.letters.ID}
+	if s.producer != nil && s.topics == topics {
 		return nil
 	}
 	config, err := s.client.TopicConfig(ctx, name, "cleanup.policy")
@@ -71,13 +72,21 @@ func (s *Sink) findProgress(ctx context.Context) error {
 			sinks.ErrStop, name, config["cleanup.policy"])
 	}
 	p, err := s.client.NewProducer(kafkawire.ProducerConfig{
-		ID: s.id, Timeout: s.config.TransactionTimeout, Progress: t, ProgressPartition: 0, BatchBytes: s.batchBytes(),
+		ID: s.id, Timeout: s.config.TransactionTimeout, Progress: t, ProgressPartition: 0, Outputs: s.outputs(), BatchBytes: s.batchBytes(),
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", sinks.ErrStop, err)
 	}
-	s.producer, s.progress = p, t.ID
+	s.producer, s.topics = p, topics
 	return nil
+}
+
+// outputs are the topics of messages.
+func (s *Sink) outputs() []kafkawire.Topic {
+	if s.letters.Name == s.topic.Name {
+		return []kafkawire.Topic{s.topic}
+	}
+	return []kafkawire.Topic{s.topic, s.letters}
 }
 
 // limit returns how large a batch of records in a topic may be.
@@ -176,6 +185,9 @@ func (s *Sink) failed(what string, err error) error {
 	if remade, ok := errors.AsType[*kafkawire.RecreatedError](err); ok && remade.Topic == s.config.ProgressTopic && !sinks.Permanent(err) {
 		// To open again is to take over, and whether we may is not known any more: whoever starts us decides.
 		err = fmt.Errorf("%w: %w: the position is gone; start again", sinks.ErrStop, err)
+	}
+	if _, hangs := errors.AsType[*kafkawire.HangingError](err); hangs && !sinks.Permanent(err) {
+		err = fmt.Errorf("%w: %w", sinks.ErrStop, err)
 	}
 	if !sinks.Permanent(err) {
 		for _, a := range advices {

@@ -40,8 +40,8 @@ type Stream struct {
 	Stdin *StdinSource
 	Kafka *KafkaSource
 	// Time are the fields that hold the time of events, and TimeSpec what they mean. There are none with Arrival: the time of
-	// an event is when it came in; with RecordTime: it is that of the record of Kafka; and with AppendTime: it is that too,
-	// and must have been set by the broker.
+	// an event is when it came in; with RecordTime: it is that of the record of Kafka, as TimeSpec says; with AppendTime: it is
+	// that too, and must have been set by the broker, so that it is when the event came in there.
 	Time                            []string
 	TimeSpec                        codec.TimeSpec
 	Arrival, RecordTime, AppendTime bool

@@ -106,7 +106,7 @@ func (r *reader) stream(s *Stream) {
 	if s.Start == AtTime && s.Kafka == nil {
 		r.report(r.placeOf(join(path, "start")), codeContradicts, "write earliest or latest", "only Kafka can say where a time begins")
 	}
-	if !r.wrong[join(path, "time")] && !s.Arrival {
+	if !r.wrong[join(path, "time")] && !s.Arrival && !s.AppendTime {
 		fields := s.Time
 		if s.RecordTime {
 			fields = []string{recordTime}
@@ -145,7 +145,7 @@ func (r *reader) timeWords(path string, s *Stream) {
 			r.report(r.placeOf(join(path, "time")), codeTime, "write \""+recordTime+"\" for the record's time as one of several", "the word %s stands alone: no field counts beside it", name)
 			return
 		}
-		s.Time, s.RecordTime, s.AppendTime = nil, true, name == "append"
+		s.Time, s.RecordTime, s.AppendTime = nil, name == "record", name == "append"
 	}
 }
 
