@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/labstack/echo/v4"
 
 	"github.com/cepd/cepd/cep"
 	"github.com/cepd/cepd/cep/engine"
@@ -147,7 +150,7 @@ func (c *control) RuleStates() map[string]rulesapi.RuleState {
 			Stopped: r.Disabled, Open: r.Open, Keys: r.Keys, Draining: r.Draining, Seen: r.Seen, Visible: r.Visible, Keyed: r.Keyed,
 			Opened: r.Opened, Matched: r.Matched, Timeouts: r.Timeouts, Alerts: r.Alerts, Suppressed: r.Suppressed, Silenced: r.Silenced,
 			Refused: r.Refused + r.TooLong + r.Braked, Errors: r.Errors, LastError: r.LastError,
-			Taken: countsOf(r.Taken), Ended: countsOf(r.Ended),
+			LastMatch: rulesapi.EventTime(r.LastMatch), Taken: countsOf(r.Taken), Ended: countsOf(r.Ended),
 		}
 		states[r.ID] = state
 	}
@@ -165,7 +168,14 @@ func countsOf(counts []engine.Count) []rulesapi.Count {
 // OpenStarts implements [rulesapi.Daemon].
 func (c *control) OpenStarts(ctx context.Context, q rulesapi.OpenQuery) (rulesapi.OpenPage, error) {
 	page, err := c.job.OpenStarts(ctx, job.OpenQuery{Rule: q.Rule, Key: q.Key, After: q.After, Limit: q.Limit})
-	if err != nil {
+	switch {
+	case errors.Is(err, job.ErrNoRule):
+		return rulesapi.OpenPage{}, fmt.Errorf("%w: %w", rulesapi.ErrNoSuchRule, err)
+	case errors.Is(err, job.ErrCursor):
+		return rulesapi.OpenPage{}, fmt.Errorf("%w: %w", rulesapi.ErrCursor, err)
+	case errors.Is(err, job.ErrKey):
+		return rulesapi.OpenPage{}, echo.NewHTTPError(http.StatusBadRequest, err.Error())
+	case err != nil:
 		return rulesapi.OpenPage{}, err
 	}
 	out := rulesapi.OpenPage{Starts: make([]rulesapi.OpenStart, len(page.Starts)), Next: page.Next}
@@ -234,6 +244,10 @@ func (c *control) Streams() []rulesapi.Stream {
 		for k := range st.List {
 			p := &st.List[k]
 			out.Partitions[k] = rulesapi.Partition{Name: p.Name, Read: p.Read, Clock: rulesapi.EventTime(p.Clock), Idle: p.Idle, Error: p.Error}
+			if p.End >= 0 {
+				lag := max(p.End-p.Read, 0)
+				out.Partitions[k].Lag = &lag
+			}
 		}
 		list[i] = out
 	}

@@ -308,6 +308,54 @@ func TestRefusalsInTheLog(t *testing.T) {
 	}
 }
 
+// What is too large is refused before it is read, and a client that sends half a header does not hold a connection.
+func TestSizes(t *testing.T) {
+	d, at := serving(t, config.HTTP{Rate: fast}, echoPush)
+	r, err := http.NewRequestWithContext(t.Context(), "GET", at+"/status", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("X-Large", strings.Repeat("a", 2*headerMax))
+	// The connection may end before the client has sent all of it and reads the answer.
+	if a, err := http.DefaultClient.Do(r); err == nil {
+		if _ = a.Body.Close(); a.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+			t.Errorf("a header of %d bytes: %s", 2*headerMax, a.Status)
+		}
+	}
+	if s := d.listener.server; s.ReadHeaderTimeout == 0 || s.ReadTimeout == 0 || s.IdleTimeout == 0 || s.MaxHeaderBytes == 0 {
+		t.Errorf("a listener without an end to waiting: %+v", s)
+	}
+	for name, r := range allRoutes(d) {
+		if r.method != http.MethodPut && r.method != http.MethodPatch {
+			continue
+		}
+		for _, route := range rulesapi.Routes() {
+			if name == route.Method+" "+route.Path && route.BodyMax == 0 {
+				t.Errorf("%s has a body without a limit", name)
+			}
+		}
+	}
+	g, err := newGuard(config.HTTP{Rate: fast}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := echo.New()
+	e.HTTPErrorHandler = rulesapi.HandleError
+	e.Use(g.protect(map[string]need{"PUT /small": {role: rulesapi.Editor, body: 100}}))
+	e.PUT("/small", func(c echo.Context) error {
+		_, err := io.ReadAll(c.Request().Body)
+		return err
+	})
+	for size, want := range map[int]int{100: http.StatusOK, 101: http.StatusRequestEntityTooLarge} {
+		r := httptest.NewRequest("PUT", "/small", strings.NewReader(strings.Repeat("a", size)))
+		r.RemoteAddr = "127.0.0.1:1"
+		w := httptest.NewRecorder()
+		if e.ServeHTTP(w, r); w.Code != want {
+			t.Errorf("%d bytes: %d", size, w.Code)
+		}
+	}
+}
+
 // papers are certificates that a test makes.
 type papers struct {
 	t      *testing.T

@@ -77,10 +77,13 @@ func TestChanges(t *testing.T) {
 	c.file("rules.yaml", feedRules)
 	l := s.posting(100, 10, streams)
 	// A process is killed in the middle of a change, too: before another set takes over, when it has, when that is durable.
-	points := []string{"", job.PointSwapping + ":2", "", job.PointSwapped + ":3", "", job.PointCommitted + ":20"}
+	points := []string{
+		"", job.PointSwapping + ":2", "", job.PointSwapped + ":3", "", job.PointSwapPrepared + ":2", "", job.PointSwapCommitted + ":2",
+		job.PointCommitted + ":20",
+	}
 	for begin, life := time.Now(), 0; time.Since(begin) < *soak || life < len(points); life++ {
 		point := points[life%len(points)]
-		c.live(l, point, time.Duration(300+c.random.IntN(1200))*time.Millisecond)
+		c.live(l, point, time.Duration(200+c.random.IntN(800))*time.Millisecond)
 		if t.Failed() {
 			t.FailNow()
 		}

@@ -31,6 +31,8 @@ var elsewhere = map[string]string{
 	"filesink.left":         "TestOutputIsRotated",
 	"job.begun":             "TestOlderState",
 	"job.swapped":           "TestSwap",
+	"job.swap-committed":    "TestChanges",
+	"job.swap-prepared":     "TestChanges",
 	"job.swapping":          "TestChanges",
 	"job.trimmed":           "TestPush",
 	"publisher.noted":       "TestWeakerGuarantees",

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// served is a daemon that runs in this process.
+type served struct {
+	t     *testing.T
+	dir   string
+	at    string // the URL of its listener
+	stop  context.CancelFunc
+	ended chan error
+
+	mu  sync.Mutex
+	log bytes.Buffer
+}
+
+// Write takes the log.
+func (s *served) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.log.Write(b)
+}
+
+// says waits until the log matches, and returns the last group.
+func (s *served) says(pattern string) string {
+	s.t.Helper()
+	re := regexp.MustCompile(pattern)
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		s.mu.Lock()
+		m := re.FindStringSubmatch(s.log.String())
+		s.mu.Unlock()
+		if m != nil {
+			return m[len(m)-1]
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.t.Fatalf("it never said %s:\n%s", pattern, s.log.String())
+	return ""
+}
+
+// file writes a file of the daemon.
+func (s *served) file(name, text string) {
+	s.t.Helper()
+	path := filepath.Join(s.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+const servedConfig = `version: 1
+streams:
+  logins: {source: {http: {}}, time: arrival, lateness: 0s, idle: 1s}
+sinks:
+  out: {file: {path: alerts.jsonl}}
+http: {listen: 127.0.0.1:0, rate: 100000, tokens: tokens.yaml}
+`
+
+// serveDaemon runs a daemon until the test ends.
+func serveDaemon(t *testing.T) *served {
+	t.Helper()
+	s := &served{t: t, dir: t.TempDir(), ended: make(chan error, 1)}
+	s.file("cepd.yaml", servedConfig)
+	s.file("tokens.yaml", accessText())
+	s.file("rules/any.yaml", "version: 1\nrules: [{id: any, from: logins, by: [user]}]\n")
+	f := runFlags{jobFlags: jobFlags{file: filepath.Join(s.dir, "cepd.yaml")}}
+	c, set, diagnostics, err := f.load()
+	if err != nil || c == nil {
+		t.Fatal(err, diagnostics)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	s.stop = stop
+	log := slog.New(&logHandler{out: &lockedWriter{w: s}, palette: palette{false}})
+	go func() { s.ended <- serve(ctx, c, set, f, strings.NewReader(""), io.Discard, log) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-s.ended; err != nil {
+			t.Error(err)
+		}
+	})
+	s.at = "http://" + s.says(`listening address=(\S+)`)
+	s.says(` running job=`)
+	return s
+}
+
+func (s *served) reload() {
+	s.t.Helper()
+	if code, _, text := ask(s.t, "POST", s.at+"/-/reload", "Authorization:Bearer "+adaToken); code != http.StatusOK || !strings.Contains(text, `"unchanged": true`) {
+		s.t.Fatalf("%d %s", code, text)
+	}
+}
+
+// weight is what a process holds.
+type weight struct {
+	goroutines, files int
+	heap              uint64
+}
+
+func (s *served) weigh() weight {
+	s.t.Helper()
+	w := weight{goroutines: runtime.NumGoroutine()}
+	if entries, err := os.ReadDir("/proc/self/fd"); err == nil { // elsewhere files are not counted
+		w.files = len(entries)
+	}
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC() // what has a finalizer goes with the second
+	runtime.ReadMemStats(&m)
+	w.heap = m.HeapAlloc
+	return w
+}
+
+// TestReloadsChangeNothing loads the same bytes a thousand times: what the process holds behind the last is what it held
+// behind the tenth, and the engine has not noticed.
+func TestReloadsChangeNothing(t *testing.T) {
+	s := serveDaemon(t)
+	for range 10 {
+		s.reload()
+	}
+	before := s.weigh()
+	for range 990 {
+		s.reload()
+	}
+	// An epoch may be on its way while somebody looks.
+	var after weight
+	for range 20 {
+		if after = s.weigh(); after.goroutines == before.goroutines && after.files == before.files && after.heap <= before.heap*105/100 {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Errorf("behind 10: %+v, behind 1,000: %+v", before, after)
+}
+
+// TestLiveStreams listens to alerts: a stream ends with the right to it, and all end with the process, which does not wait for
+// them.
+func TestLiveStreams(t *testing.T) {
+	s := serveDaemon(t)
+	listen := func(token string) (lines *bufio.Reader, end func()) {
+		r, err := http.NewRequestWithContext(t.Context(), "GET", s.at+"/v1/alerts/live", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+token)
+		a, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.StatusCode != http.StatusOK {
+			t.Fatal(a.Status)
+		}
+		return bufio.NewReader(a.Body), func() { _ = a.Body.Close() }
+	}
+	// until reads a stream up to a line; false: it has ended before.
+	until := func(lines *bufio.Reader, text string) bool {
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				return false
+			}
+			if strings.Contains(line, text) {
+				return true
+			}
+		}
+	}
+	post := func(user string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), "POST", s.at+"/v1/streams/logins/events", strings.NewReader(fmt.Sprintf(`{"user":%q}`, user)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+allToken)
+		r.Header.Set("Content-Type", "application/json")
+		a, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = a.Body.Close()
+		if a.StatusCode != http.StatusOK {
+			t.Fatal(a.Status)
+		}
+	}
+	eve, endEve := listen(eveToken)
+	defer endEve()
+	ada, endAda := listen(adaToken)
+	defer endAda()
+	post("one")
+	if !until(eve, `"one"`) || !until(ada, `"one"`) {
+		t.Fatal("a stream ended by itself")
+	}
+	s.file("tokens.yaml", strings.Replace(accessText(), hashOfToken(eveToken), hashOfToken(eveToken+"new"), 1))
+	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	s.says(`tokens and certificates were read again by=signal`)
+	if until(eve, "never") {
+		t.Fatal("what is not there was read")
+	}
+	post("two")
+	if !until(ada, `"two"`) {
+		t.Fatal("who may still listen was cut off")
+	}
+	begun := time.Now()
+	s.stop()
+	if until(ada, "never") {
+		t.Fatal("what is not there was read")
+	}
+	err := <-s.ended
+	if s.ended <- nil; err != nil || time.Since(begun) > drainTimeout {
+		t.Errorf("%v after %s", err, time.Since(begun))
+	}
+}
