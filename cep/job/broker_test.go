@@ -236,7 +236,21 @@ func TestSourcesAreTold(t *testing.T) {
 		if at := last(); at["0"] != 10*103+1 || len(l.Status().Degraded) != 0 {
 			t.Errorf("told %v, %+v", at, l.Status().Degraded)
 		}
-		l.crash()
+		// At an orderly end the last position is told, however slow the source is; not for ever.
+		topic.mu.Lock()
+		topic.away = func() error {
+			time.Sleep(time.Second)
+			return nil
+		}
+		topic.mu.Unlock()
+		s.write("0", event(101, "z", "z"))
+		synctest.Wait() // it is read, and in no epoch yet
+		if err := l.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if at := last(); at["0"] != 10*104+1 {
+			t.Errorf("told %v at the end", at)
+		}
 		_ = l.wait()
 	})
 }

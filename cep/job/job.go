@@ -204,6 +204,7 @@ func (j *Job) Run(ctx context.Context) error {
 	j.Close()
 	j.status.end()
 	if errors.Is(err, errEnded) {
+		finish(c.tellers)
 		return nil
 	}
 	return err
@@ -217,7 +218,6 @@ func (j *Job) watch(reading context.Context, st *stream) error {
 	}
 	d := &discovery{stream: st, inbox: j.inbox, start: st.starter(reading, j.config.AcceptGap)}
 	err := st.Source.Watch(reading, known, d)
-	close(st.unwatched)
 	if reading.Err() != nil {
 		return nil // the job ends; what the source says of that is no news
 	}

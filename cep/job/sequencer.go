@@ -40,8 +40,6 @@ type stream struct {
 	// identities are those of partitions that have one; untold is why the source could not be told how far the job is.
 	identities map[string]string
 	untold     error
-	// unwatched is closed when the source brings nothing any more.
-	unwatched chan struct{}
 	// read is when an event was last taken, ticked up to when silence has been told to the engine.
 	read, ticked time.Time
 	lag          *lag

@@ -204,7 +204,6 @@ func (j *Job) makeStreams(m *checkpoint.Manifest, mem memory) {
 		st := &stream{
 			Stream: c, fresh: !known.Listed, plan: newPlan(&c, j.config.Rules.Schema, raw),
 			inputs: map[string]*input{}, starts: map[string]*input{}, read: known.Passed, identities: map[string]string{},
-			unwatched: make(chan struct{}),
 		}
 		maps.Copy(st.identities, known.Identities)
 		for name, offset := range known.Starts {

@@ -4,10 +4,16 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"sync"
+	"time"
 
 	"github.com/cepd/cepd/cep/source"
 	"github.com/cepd/cepd/checkpoint"
 )
+
+// tellMost is for how long the end of a job waits until a source has been told where it ended: a broker answers within
+// milliseconds or is away.
+const tellMost = 5 * time.Second
 
 // teller tells a source how far the job is, epoch by epoch, the newest only: a source that is slow, or away, holds nothing up.
 type teller struct {
@@ -15,8 +21,14 @@ type teller struct {
 	source source.Committer
 	inbox  *inbox
 	log    *slog.Logger
-	// news has room for one; the committer alone sends, and takes back what nobody has taken.
-	news chan map[string]int64
+	// news is sent to when newest has changed.
+	news   chan struct{}
+	mu     sync.Mutex
+	newest map[string]int64
+
+	// told, and why it failed the last time, belong to the goroutine of the teller, and behind its end to the job.
+	told   map[string]int64
+	failed string
 }
 
 // newTeller returns a teller for a stream, nil where its source does not want to be told.
@@ -25,7 +37,7 @@ func newTeller(st *stream, inbox *inbox, log *slog.Logger) *teller {
 	if !ok {
 		return nil
 	}
-	return &teller{stream: st, source: c, inbox: inbox, log: log.With("stream", st.Name), news: make(chan map[string]int64, 1)}
+	return &teller{stream: st, source: c, inbox: inbox, log: log.With("stream", st.Name), news: make(chan struct{}, 1)}
 }
 
 // tell takes note of a durable epoch.
@@ -36,51 +48,63 @@ func (t *teller) tell(positions []checkpoint.SourcePosition) {
 			at[p.Partition] = p.Read
 		}
 	}
+	t.mu.Lock()
+	t.newest = at
+	t.mu.Unlock()
 	select {
-	case <-t.news:
+	case t.news <- struct{}{}:
 	default:
 	}
-	t.news <- at
 }
 
-// run is the goroutine of the teller. It ends when the source brings nothing any more.
+// run is the goroutine of the teller.
 func (t *teller) run(ctx context.Context) error {
-	var told map[string]int64
-	failed := ""
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-t.stream.unwatched:
-			return nil
-		case at := <-t.news:
-			if maps.Equal(at, told) {
-				continue
-			}
-			select {
-			case <-t.stream.unwatched:
-				return nil
-			default:
-			}
-			err := t.source.Committed(ctx, at)
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			now := ""
-			if err == nil {
-				told = at
-			} else {
-				now = err.Error()
-			}
-			if now == failed {
-				continue
-			}
-			if failed = now; err != nil {
-				t.log.Warn("the source cannot be told how far the job is, which changes nothing for the job", "err", err)
-			} else {
-				t.log.Info("the source is told again how far the job is")
-			}
-			t.inbox.put(notice{kind: noticeTold, stream: t.stream, err: err})
+		case <-t.news:
+			t.pass(ctx)
 		}
 	}
+}
+
+// pass tells the source what is new.
+func (t *teller) pass(ctx context.Context) {
+	t.mu.Lock()
+	at := t.newest
+	t.mu.Unlock()
+	if maps.Equal(at, t.told) {
+		return
+	}
+	err := t.source.Committed(ctx, at)
+	now := ""
+	switch {
+	case err == nil:
+		t.told = at
+	case context.Cause(ctx) == context.Canceled: // the job ends, which is no news
+		return
+	default:
+		now = err.Error()
+	}
+	if now == t.failed {
+		return
+	}
+	if t.failed = now; err != nil {
+		t.log.Warn("the source cannot be told how far the job is, which changes nothing for the job", "err", err)
+	} else {
+		t.log.Info("the source is told again how far the job is")
+	}
+	t.inbox.put(notice{kind: noticeTold, stream: t.stream, err: err})
+}
+
+// finish tells sources where an orderly end has left the job.
+func finish(tellers []*teller) {
+	ctx, cancel := context.WithTimeout(context.Background(), tellMost)
+	defer cancel()
+	var all sync.WaitGroup
+	for _, t := range tellers {
+		all.Go(func() { t.pass(ctx) })
+	}
+	all.Wait()
 }

@@ -96,6 +96,6 @@ type Severed interface {
 type Committer interface {
 	// Committed says, for partitions by name, which offset is the next to read, once an epoch that says so is durable. It may
 	// be skipped for an epoch, and an error changes nothing for the job: nobody reads on from what is told here. One call is
-	// under way at a time, beside Watch, and none begins once Watch has returned.
+	// under way at a time, beside Watch; the last one, at an orderly end of the job, comes behind it, before Close.
 	Committed(ctx context.Context, at map[string]int64) error
 }
