@@ -32,6 +32,7 @@ type Reader struct {
 	records []kafkawire.Record // of the batch, not yet returned
 	meta    cep.Meta
 	err     error // how it ended
+	placed  bool  // something was read from here on, so that the place was in the log
 
 	cursor atomic.Pointer[kafkawire.Cursor]
 	bytes  atomic.Int64
@@ -114,13 +115,12 @@ func (r *Reader) fetch(ctx context.Context) (source.Record, error) {
 	}
 	records, err := c.Next(ctx)
 	if err != nil {
-		if ctx.Err() == nil {
-			r.source.fail(err)
-			r.finish(err)
+		if ctx.Err() != nil {
+			return source.Record{}, err
 		}
-		return source.Record{}, err
+		return source.Record{}, r.lose(err)
 	}
-	r.records = records
+	r.records, r.placed = records, true
 	before := r.offset
 	if len(records) > 0 {
 		r.offset = records[len(records)-1].Offset + 1
@@ -128,6 +128,23 @@ func (r *Reader) fetch(ctx context.Context) (source.Record, error) {
 		return source.Record{Offset: r.offset - 1, Nothing: true}, nil
 	}
 	return source.Record{}, nil
+}
+
+// lose decides about an error that no waiting mends.
+func (r *Reader) lose(err error) error {
+	gone, out := errors.AsType[*kafkawire.OutOfRangeError](err)
+	if out && r.source.config.AcceptGap && !r.placed {
+		at := min(max(gone.Offset, gone.Start), gone.End)
+		r.source.config.Logger.Error("what stood there is gone, as accepted", "stream", r.id.Stream, "partition", r.id.Name,
+			"offset", gone.Offset, "instead", at)
+		return r.SeekTo(at)
+	}
+	if _, again := errors.AsType[*kafkawire.RecreatedError](err); out || again {
+		err = fmt.Errorf("%w; %w", err, ErrGone)
+	}
+	r.source.fail(err)
+	r.finish(err)
+	return err
 }
 
 // lend makes a record of the source's of one of the cursor's.
@@ -174,7 +191,7 @@ func (r *Reader) SeekTo(offset int64) error {
 		return fmt.Errorf("partition %s: offset %d is no place in a log", r.id.Name, offset)
 	}
 	r.drop()
-	r.err, r.offset = nil, offset
+	r.err, r.offset, r.placed = nil, offset, false
 	return nil
 }
 

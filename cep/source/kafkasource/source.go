@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"regexp"
 	"slices"
 	"strconv"
@@ -46,6 +47,11 @@ type Config struct {
 	MaxRecord int
 	// Finite ends each partition where its last transaction that has ended ends now: it does not wait for more.
 	Finite bool
+	// AcceptGap lets each partition that begins where the log does not reach begin at the end of the log that is nearest: a
+	// person has decided that what is missing may be.
+	AcceptGap bool
+	// Logger is told where that was done; nil: nobody.
+	Logger *slog.Logger
 	// Fetch bounds what is read ahead; zero values are defaults.
 	Fetch kafkawire.FetcherConfig
 }
@@ -74,11 +80,17 @@ func (c *Config) complete() (*regexp.Regexp, error) {
 			wrong("partition %d: numbers begin at 0", n)
 		}
 	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
 	if c.MaxRecord <= 0 {
 		c.MaxRecord = source.MaxRecord
 	}
 	return pattern, errors.Join(errs...)
 }
+
+// ErrGone is in an error that a person has to decide about: what the job was to go on with is not there any more.
+var ErrGone = errors.New("start with --accept-gap to go on without it")
 
 // Source implements [source.Source], and [source.Committer].
 type Source struct {

@@ -28,7 +28,8 @@ func (s *Source) find(ctx context.Context) (readers []*Reader, passing, fatal er
 	for _, t := range topics {
 		was, known := s.topics[t.Name]
 		if known && was.ID != t.ID {
-			return nil, nil, &kafkawire.RecreatedError{Topic: t.Name, Was: was.ID, Is: t.ID}
+			err := &kafkawire.RecreatedError{Topic: t.Name, Was: was.ID, Is: t.ID}
+			return nil, nil, fmt.Errorf("%w; %w", err, ErrGone)
 		}
 		if known && len(was.Partitions) >= len(t.Partitions) {
 			continue

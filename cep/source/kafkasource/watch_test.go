@@ -307,7 +307,7 @@ func TestOutOfRange(t *testing.T) {
 	t.Parallel()
 	kafkatest.Each(t, func(t *testing.T, c *kafkatest.Cluster) {
 		l := kafkatest.Trimmed(t, c)
-		for _, at := range []int64{l.Start - 1, l.End + 1} {
+		for _, at := range []int64{l.Start - 1, l.End + 1000} {
 			w := watch(t, c, kafkasource.Config{Topics: []string{l.Topic}})
 			r := w.reader(l.Topic + "/0")
 			if start, err := r.SeekStart(t.Context()); start != l.Start || err != nil {
@@ -324,8 +324,40 @@ func TestOutOfRange(t *testing.T) {
 			if _, again := next(t, r); !errors.Is(again, err) {
 				t.Errorf("the next call: %v", again)
 			}
-			if e, ok := errors.AsType[*kafkawire.OutOfRangeError](w.failure()); !ok || *e != want {
-				t.Errorf("watch: %v", e)
+			err = w.failure()
+			if e, ok := errors.AsType[*kafkawire.OutOfRangeError](err); !ok || *e != want || !errors.Is(err, kafkasource.ErrGone) {
+				t.Errorf("watch: %v", err)
+			}
+
+			// A person may accept it.
+			r = watch(t, c, kafkasource.Config{Topics: []string{l.Topic}, AcceptGap: true}).reader(l.Topic + "/0")
+			if err := r.SeekTo(at); err != nil {
+				t.Fatal(err)
+			}
+			if at < l.Start {
+				if rec, err := next(t, r); rec.Offset != l.Start || err != nil {
+					t.Errorf("from %d on, as accepted: %d, %v", at, rec.Offset, err)
+				}
+				continue
+			}
+			// Its end is nearest, and what is there from then on is written now and then.
+			stop, stopped := make(chan struct{}), make(chan struct{})
+			go func() {
+				defer close(stopped)
+				for {
+					select {
+					case <-stop:
+						return
+					case <-time.After(300 * time.Millisecond):
+						write(t, c.Client(t), &kgo.Record{Topic: l.Topic, Value: []byte("more")})
+					}
+				}
+			}()
+			rec, err := next(t, r)
+			close(stop)
+			<-stopped
+			if rec.Offset < l.End || rec.Offset >= at || err != nil {
+				t.Errorf("from %d on, as accepted: %d, %v", at, rec.Offset, err)
 			}
 		}
 	})
