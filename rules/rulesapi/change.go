@@ -187,10 +187,20 @@ func (a *API) foresee(ctx context.Context, set *rules.Set, d *draft, report *Rep
 	}
 	report.Changes = some(changes)
 	ids := slices.DeleteFunc(slices.Clone(d.ids), func(id string) bool { return find(set, id) == nil })
-	if report.Tests, err = a.config.Daemon.Test(ctx, set, ids); err != nil {
-		return fmt.Errorf("run the tests of the rules: %w", err)
+	report.Tests, err = a.runTests(ctx, set, ids)
+	return err
+}
+
+// runTests runs the tests of rules. One that cannot be run, as it names a file that is not there, is a mistake in the rules.
+func (a *API) runTests(ctx context.Context, set *rules.Set, ids []string) ([]TestResult, error) {
+	results, err := a.config.Daemon.Test(ctx, set, ids)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, fmt.Errorf("run the tests of the rules: %w", ctx.Err())
+	case err != nil:
+		return nil, kindInvalid.problem("%v", err)
 	}
-	return nil
+	return results, nil
 }
 
 // putInForce writes files and swaps to the set that they give. Where that fails the files are as they were.
@@ -647,8 +657,8 @@ func (a *API) validate(r *request) error {
 	}
 	v.Changes = some(changes)
 	if withTests {
-		if v.Tests, err = a.config.Daemon.Test(ctx, next, v.Rules); err != nil {
-			return fmt.Errorf("run the tests of the rules: %w", err)
+		if v.Tests, err = a.runTests(ctx, next, v.Rules); err != nil {
+			return err
 		}
 	}
 	return r.respond(http.StatusOK, v)

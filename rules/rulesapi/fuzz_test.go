@@ -2,6 +2,7 @@ package rulesapi_test
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net/http/httptest"
@@ -211,16 +212,42 @@ func try(t testing.TB, bytes []byte) {
 	}
 }
 
-// FuzzAPI asks what the description admits, and what it does not. Its seeds are an ordinary test.
+var (
+	fuzzFor  = flag.Duration("api.fuzz", time.Second, "how long the API is asked at random")
+	fuzzSeed = flag.Uint64("api.seed", 0, "the one conversation to repeat")
+)
+
+// conversation are the choices of a seed.
+func conversation(seed uint64) []byte {
+	random := rand.New(rand.NewPCG(seed, 0))
+	b := make([]byte, 600)
+	for i := range b {
+		b[i] = byte(random.Uint32())
+	}
+	return b
+}
+
+// TestAnythingIsAnswered asks what the description admits, and what it does not, for as long as -api.fuzz says.
+func TestAnythingIsAnswered(t *testing.T) {
+	if *fuzzSeed != 0 {
+		try(t, conversation(*fuzzSeed))
+		return
+	}
+	first := uint64(time.Now().UnixNano())
+	n := uint64(0)
+	for end := time.Now().Add(*fuzzFor); n == 0 || time.Now().Before(end); n++ {
+		if !t.Run("", func(t *testing.T) { try(t, conversation(first+n)) }) {
+			t.Fatalf("repeat it with -run TestAnythingIsAnswered -api.seed=%d", first+n)
+		}
+	}
+	t.Logf("%d conversations", n)
+}
+
+// FuzzAPI is the same under a fuzzer. One conversation takes some ten milliseconds.
 func FuzzAPI(f *testing.F) {
 	f.Add([]byte("GET is where everything begins"))
-	for i := range 24 {
-		random := rand.New(rand.NewPCG(uint64(i), 0))
-		b := make([]byte, 300)
-		for j := range b {
-			b[j] = byte(random.Uint32())
-		}
-		f.Add(b)
+	for seed := range uint64(8) {
+		f.Add(conversation(seed))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if len(b) > 1000 {

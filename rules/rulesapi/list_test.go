@@ -200,6 +200,12 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%q: %+v", text, v)
 		}
 	}
+	// A test that cannot be run is a mistake of who wrote it.
+	stray := small("stray", 1) + "  \n"
+	stray = strings.Replace(stray, "x == 1}", "x == 1, tests: [{name: t, events: [{file: ../../secret.jsonl}], expect: {count: 0}}]}", 1)
+	s.ask(post, "/v1/validate", stray).want(200)
+	s.ask(post, "/v1/validate?tests=true", stray).problem(422, "invalid")
+	s.ask(put, "/v1/rules/stray?dry_run=true", stray).problem(422, "invalid")
 	if s.fake.swaps > 0 || s.onDisk("managed/burst.yaml") != "" {
 		t.Error("something was changed")
 	}
