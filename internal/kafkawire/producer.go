@@ -18,6 +18,8 @@ const (
 	// minMarkers is the first pause in which markers are waited for, maxMarkers how long they are at most: by then the leader
 	// would have asked again.
 	minMarkers, maxMarkers = 250 * time.Microsecond, 25 * time.Millisecond
+	// abandonFor bounds the end of a transaction for which nobody waits any more: it takes milliseconds where a broker is there.
+	abandonFor = time.Second
 	// maxTakeOvers bounds how often one recovery asks for a new identity: once for a fence that was none, and once more for
 	// each of two instances that start at the same time.
 	maxTakeOvers = 3
@@ -146,11 +148,28 @@ func (p *Producer) Transact(ctx context.Context, progress []byte, batches []Part
 	p.settled = false
 	before := p.last
 	if err := p.transact(ctx, progress, batches); err != nil {
+		if ctx.Err() != nil {
+			p.abandon(ctx)
+		}
 		return fmt.Errorf("transaction of %q: %w", p.config.ID, err)
 	}
 	p.settled = true
 	p.look(ctx, before)
 	return nil
+}
+
+// abandon ends what is open where the caller has no time left, as a process that ends: until its time-out an open transaction
+// hides what stands behind it, in the topic of positions from other jobs too. What cannot be done in a second is left to that,
+// or to whoever opens the id next.
+func (p *Producer) abandon(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonFor)
+	defer cancel()
+	if p.ending == nil {
+		p.ending = &ending{commit: false, second: p.second}
+	}
+	if err := p.end(ctx); err != nil {
+		p.client.log.DebugContext(ctx, "a transaction is left open", "id", p.config.ID, "err", err)
+	}
 }
 
 // look finds out, where a connection was made since the transaction before, whether a broker has restarted and lost its

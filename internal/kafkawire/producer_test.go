@@ -510,27 +510,55 @@ func TestSharedProgress(t *testing.T) {
 	})
 }
 
-// A context that ends leaves the transaction unsettled, and the next call with another one recovers.
+// A context that ends leaves the transaction unsettled, but not open, and the next call with another one recovers.
 func TestCancelledTransaction(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, c *kafkatest.Cluster) {
+		proxy := kafkatest.NewProxy(t, c)
 		s := newStage(t, c, 1)
-		p := s.producer(t, s.client)
+		p := s.producer(t, newClient(t, proxy.Cluster()))
 		if _, err := p.Open(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		if err := p.Transact(ctx, []byte("1"), []kafkawire.PartitionBatch{s.batch(0, "x")}); !errors.Is(err, context.Canceled) {
-			t.Errorf("cancelled: %v", err)
+		want := []string{}
+		for i, key := range []kmsg.Key{kmsg.Metadata, kmsg.Produce, kmsg.EndTxn} { // before anything, with records there, at its end
+			ctx, cancel := context.WithCancel(t.Context())
+			proxy.Rule(func(r kafkatest.Request) kafkatest.Fate {
+				if r.Key == key.Int16() && r.Count == 1 {
+					cancel()
+				}
+				return kafkatest.Pass
+			})
+			if key == kmsg.Metadata {
+				cancel()
+			}
+			value := fmt.Sprint("x", i)
+			err := p.Transact(ctx, []byte(value), []kafkawire.PartitionBatch{s.batch(0, value)})
+			if err != nil && !errors.Is(err, context.Canceled) {
+				t.Errorf("cancelled: %v", err)
+			}
+			cancel()
+			proxy.Rule(nil)
+			for _, top := range []kafkawire.Topic{s.out, s.progress} {
+				began := time.Now()
+				settled(t, s.client, top, 0)
+				if d := time.Since(began); d > 10*time.Second {
+					t.Errorf("%s was open for %v: until its time-out", top.Name, d)
+				}
+			}
+			at, err := p.Recover(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(at) == value {
+				want = append(want, value)
+			}
+			if err := p.Transact(t.Context(), []byte("y"), []kafkawire.PartitionBatch{s.batch(0, fmt.Sprint("y", i))}); err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, fmt.Sprint("y", i))
 		}
-		if at, err := p.Recover(t.Context()); err != nil || at != nil {
-			t.Errorf("recovered at %q, %v", at, err)
-		}
-		if err := p.Transact(t.Context(), []byte("1"), []kafkawire.PartitionBatch{s.batch(0, "y")}); err != nil {
-			t.Error(err)
-		}
-		if got := values(same(t, c, s.client, s.out, 0)); !slices.Equal(got, []string{"y"}) {
-			t.Errorf("the topic has %v", got)
+		if got := values(same(t, c, s.client, s.out, 0)); !slices.Equal(got, want) {
+			t.Errorf("the topic has %v, want %v", got, want)
 		}
 	})
 }

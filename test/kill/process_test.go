@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cepd/cepd/internal/kafkawire/kafkatest"
 	"github.com/cepd/cepd/sinks/redissink/redistest"
 )
 
@@ -39,7 +40,7 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	// Tests wait for disks, servers and processes more than they compute.
 	_ = flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))) // the flag is there
-	code := m.Run()
+	code := kafkatest.Run(m)
 	if testing.Verbose() {
 		tally.print(os.Stdout)
 	}

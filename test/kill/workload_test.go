@@ -106,6 +106,18 @@ func (w *workload) write(t testing.TB, name string, data []byte) {
 // golden plays the input through the engine, without a job, a store or a sink.
 func (w *workload) golden(t testing.TB) {
 	t.Helper()
+	w.goldenOf(t, func(stream string, parts *source.Partitions) []source.Reader {
+		readers, err := filesource.Open(filesource.Config{Stream: stream, Paths: []string{filepath.Join(w.dir, stream)}, Partitions: parts})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return readers
+	})
+}
+
+// goldenOf does so with any readers of the streams.
+func (w *workload) goldenOf(t testing.TB, open func(stream string, parts *source.Partitions) []source.Reader) {
+	t.Helper()
 	set, diagnostics, err := rules.Load([]string{filepath.Join(w.dir, "rules")})
 	if err != nil || set == nil {
 		t.Fatal(err, diagnostics)
@@ -118,10 +130,7 @@ func (w *workload) golden(t testing.TB) {
 	cfg := engine.ReplayConfig{Rules: set, Time: spec, Partitions: parts}
 	for _, name := range streams {
 		cfg.Streams = append(cfg.Streams, engine.Stream{Name: name, Lateness: lateness})
-		readers, err := filesource.Open(filesource.Config{Stream: name, Paths: []string{filepath.Join(w.dir, name)}, Partitions: parts})
-		if err != nil {
-			t.Fatal(err)
-		}
+		readers := open(name, parts)
 		for _, r := range readers {
 			w.judge(t, r, spec)
 			if err := r.SeekTo(0); err != nil {
