@@ -1,5 +1,7 @@
 package nfa
 
+import "github.com/cepd/cepd/cep"
+
 // EndReason is why a start is no longer open.
 type EndReason uint8
 
@@ -41,9 +43,17 @@ type Counters struct {
 	// Skips is the number of matches of a row pattern after which the next start was the next event, because the step that
 	// after_match names took nothing or only the match's first event (S6.3).
 	Skips uint64
-	// Errors is the number of evaluation errors, LastError the newest of them.
+	// Errors is the number of evaluation errors, LastError the newest of them. ErrorAt is the time of the event of that one, 0
+	// where nobody knows: snapshots do not carry it.
 	Errors    uint64
 	LastError string
+	ErrorAt   cep.Time
+}
+
+// fail counts an evaluation error at a time.
+func (c *Counters) fail(err error, at cep.Time) {
+	c.Errors++
+	c.LastError, c.ErrorAt = err.Error(), at
 }
 
 // Add adds the counts of another machine of the same program.
@@ -63,7 +73,7 @@ func (c *Counters) Add(o *Counters) {
 	c.Braked += o.Braked
 	c.Skips += o.Skips
 	c.Errors += o.Errors
-	if o.LastError != "" {
-		c.LastError = o.LastError
+	if o.LastError != "" && (c.LastError == "" || o.ErrorAt >= c.ErrorAt) {
+		c.LastError, c.ErrorAt = o.LastError, o.ErrorAt
 	}
 }

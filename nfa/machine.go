@@ -263,8 +263,7 @@ func (m *Machine) counts(e *element) bool {
 func (m *Machine) value(x *Expr) cep.Value {
 	v, err := x.Eval(&m.scope)
 	if err != nil {
-		m.counters.Errors++
-		m.counters.LastError = err.Error()
+		m.fail(err)
 		return cep.Value{}
 	}
 	return v

@@ -163,8 +163,7 @@ func (r *rowMachine) take(i int, w way) *node {
 		s.History = &r.view
 		ok, err := where.Test(s)
 		if err != nil {
-			r.m.counters.Errors++
-			r.m.counters.LastError = err.Error()
+			r.m.counters.fail(err, r.event.Time)
 			return nil
 		}
 		if !ok {

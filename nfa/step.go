@@ -10,10 +10,18 @@ import (
 func (m *Machine) test(p *Pred) bool {
 	holds, err := m.memo.Test(p, &m.scope)
 	if err != nil {
-		m.counters.Errors++
-		m.counters.LastError = err.Error()
+		m.fail(err)
 	}
 	return holds
+}
+
+// fail counts an evaluation error: at the present event, or at a time that passes without one.
+func (m *Machine) fail(err error) {
+	at := m.now
+	if m.event != nil {
+		at = m.event.Time
+	}
+	m.counters.fail(err, at)
 }
 
 // testFor evaluates a condition for a candidate that has taken the chain of n.

@@ -70,9 +70,10 @@ type RouterCounters struct {
 	// Hidden is the number of events that each exception hid, from the rule or from steps, in the order of
 	// Rule.Exceptions.
 	Hidden []uint64
-	// Errors is the number of evaluation errors, LastError the newest.
+	// Errors is the number of evaluation errors, LastError the newest, and ErrorAt the time of its event.
 	Errors    uint64
 	LastError string
+	ErrorAt   cep.Time
 }
 
 // Router decides which keys of a rule an event belongs to, and which elements may take it there (S1.2 to S1.4). It belongs
@@ -344,7 +345,7 @@ func (rt *Router) test(x *expression.Expr) bool {
 
 func (rt *Router) fail(err error) {
 	rt.counters.Errors++
-	rt.counters.LastError = err.Error()
+	rt.counters.LastError, rt.counters.ErrorAt = err.Error(), rt.scope.Event.Time
 }
 
 // addKeys adds the keys that a recipe yields, joined with equal ones from delivery n on; false where it yields none.

@@ -218,7 +218,7 @@ func TestRouteVisibility(t *testing.T) {
 			t.Errorf("%v at %d: %s", c.ev.Values, c.ev.Time, diff)
 		}
 	}
-	want := patterns.RouterCounters{Visible: 5, Keyed: 5, Hidden: []uint64{2, 1, 1, 0}, Errors: 1, LastError: "cannot be told"}
+	want := patterns.RouterCounters{Visible: 5, Keyed: 5, Hidden: []uint64{2, 1, 1, 0}, Errors: 1, LastError: "cannot be told", ErrorAt: 49}
 	if diff := cmp.Diff(want, *r.Counters()); diff != "" {
 		t.Error(diff)
 	}

@@ -46,6 +46,11 @@ func (s *Set) Named() []string { return slices.Sorted(maps.Keys(s.named)) }
 
 // ID is a hash over the names and contents of all files, in hex: sets with equal ids mean the same.
 func (s *Set) ID() string {
+	s.id.Do(func() { s.hash = s.sum() })
+	return s.hash
+}
+
+func (s *Set) sum() string {
 	h := sha256.New()
 	for _, f := range s.Files() {
 		var head [17]byte

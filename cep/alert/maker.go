@@ -19,6 +19,7 @@ type Maker struct {
 	// joined and joinedSpans say that open alerts, and spans, are those of a newer version's Maker.
 	joined, joinedSpans bool
 	scope               cep.Scope
+	at                  cep.Time // of the match that is being made
 	buf                 []byte
 }
 
@@ -27,9 +28,11 @@ type Counters struct {
 	// Alerts is the number of alerts that went out, Silenced and Suppressed those of such as were held back, Counted that of
 	// matches that changed nothing because an alert was open.
 	Alerts, Silenced, Suppressed, Counted uint64
-	// Errors is the number of evaluation errors in fields, severities and titles, LastError the newest.
+	// Errors is the number of evaluation errors in fields, severities and titles, LastError the newest, ErrorAt the time of its
+	// match; 0 where nobody knows: records do not carry it.
 	Errors    uint64
 	LastError string
+	ErrorAt   cep.Time
 	// LastMatch is the time of the newest match; cep.BeforeAll before the first.
 	LastMatch cep.Time
 }
@@ -71,7 +74,7 @@ func (m *Maker) Make(match *cep.Match) *cep.Alert {
 		a.Kind, a.Timed = cep.AlertTimeout, true
 	}
 	m.counters.LastMatch = max(m.counters.LastMatch, a.Time)
-	m.scope = cep.Scope{History: match.History, Key: match.Key}
+	m.scope, m.at = cep.Scope{History: match.History, Key: match.Key}, match.Moment.Time
 	m.fields(a)
 	if m.feed != nil {
 		m.severity(a)
@@ -171,7 +174,7 @@ func (m *Maker) eval(f Eval) cep.Value {
 
 func (m *Maker) fail(err error) {
 	m.counters.Errors++
-	m.counters.LastError = err.Error()
+	m.counters.LastError, m.counters.ErrorAt = err.Error(), m.at
 }
 
 func (m *Maker) severity(a *cep.Alert) {

@@ -96,17 +96,19 @@ type routed struct {
 	visible, keyed, noKey, tooManyKeys, errors uint64
 	hidden                                     []uint64 // by exception
 	lastError                                  string
+	errorAt                                    cep.Time
 }
 
 func (r *readers) routed(v *version) routed {
 	c := r.routers[v.place].Counters()
-	return routed{c.Visible, c.Keyed, c.NoKey, c.TooManyKeys, c.Errors, slices.Clone(c.Hidden), c.LastError}
+	return routed{c.Visible, c.Keyed, c.NoKey, c.TooManyKeys, c.Errors, slices.Clone(c.Hidden), c.LastError, c.ErrorAt}
 }
 
 // count makes a router go on from what another one had counted.
 func (r *readers) count(v *version, n *routed) {
 	c := r.routers[v.place].Counters()
 	c.Visible, c.Keyed, c.NoKey, c.TooManyKeys, c.Errors, c.LastError = n.visible, n.keyed, n.noKey, n.tooManyKeys, n.errors, n.lastError
+	c.ErrorAt = n.errorAt
 	copy(c.Hidden, n.hidden)
 }
 
@@ -119,8 +121,8 @@ func (n *routed) add(m routed) {
 	for i, h := range m.hidden {
 		n.hidden[i] += h
 	}
-	if m.lastError != "" {
-		n.lastError = m.lastError
+	if m.lastError != "" && (n.lastError == "" || m.errorAt >= n.errorAt) {
+		n.lastError, n.errorAt = m.lastError, m.errorAt
 	}
 }
 

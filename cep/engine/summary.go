@@ -58,6 +58,9 @@ func (s *StreamSummary) clone() StreamSummary {
 // RuleSummary is the funnel of a rule: where events, starts and matches went.
 type RuleSummary struct {
 	ID string `json:"id"`
+	// Revision and Fingerprint are those of the rule; older versions may drain beside it.
+	Revision    int64  `json:"revision,omitempty"`
+	Fingerprint string `json:"fingerprint,omitempty"`
 	// Skipped says why the rule was not run, Disabled why it stopped.
 	Skipped  string `json:"skipped,omitempty"`
 	Disabled string `json:"disabled,omitempty"`
@@ -105,9 +108,11 @@ type RuleSummary struct {
 	// Evaluation is what the rule's machines took for events, an estimate from those that were timed ([Options.Timer]); a
 	// change of the rules begins it anew.
 	Evaluation cep.Duration `json:"evaluation_ns,omitempty"`
-	// Errors is the number of evaluation errors, LastError one of them.
-	Errors    uint64 `json:"errors"`
-	LastError string `json:"last_error,omitempty"`
+	// Errors is the number of evaluation errors, LastError the newest of them, ErrorAt the time of its event; 0 where nobody
+	// knows, as after a restart.
+	Errors    uint64   `json:"errors"`
+	LastError string   `json:"last_error,omitempty"`
+	ErrorAt   cep.Time `json:"error_at_ns,omitempty"`
 }
 
 // Count is a number with its name.
@@ -154,7 +159,7 @@ func (c *Core) seen() cep.Time {
 }
 
 func (c *Core) summaryOf(e *enrolled) RuleSummary {
-	s := RuleSummary{ID: e.rule.ID, Shadow: e.rule.Shadow, LastMatch: cep.BeforeAll}
+	s := RuleSummary{ID: e.rule.ID, Revision: e.rule.Revision, Fingerprint: e.rule.Fingerprint, Shadow: e.rule.Shadow, LastMatch: cep.BeforeAll}
 	in, run := routed{hidden: make([]uint64, len(e.rule.Exceptions))}, nfa.Counters{Taken: make([]uint64, len(e.rule.Names))}
 	for _, v := range e.versions {
 		x, j := c.back.issuers[v], c.back.junctions[v.clock.index]
@@ -187,9 +192,7 @@ func (c *Core) summaryOf(e *enrolled) RuleSummary {
 		s.OpenAlerts += x.maker.Open()
 		s.LastMatch = max(s.LastMatch, out.LastMatch)
 		s.Errors += out.Errors
-		if out.LastError != "" {
-			s.LastError = out.LastError
-		}
+		s.fail(out.LastError, out.ErrorAt)
 	}
 	s.Visible, s.Keyed, s.NoKey, s.TooManyKeys = in.visible, in.keyed, in.noKey, in.tooManyKeys
 	s.Opened, s.Matched, s.Timeouts = run.Opened, run.Matched, run.Timeouts
@@ -204,12 +207,16 @@ func (c *Core) summaryOf(e *enrolled) RuleSummary {
 	for reason, n := range run.Ended {
 		s.Ended = append(s.Ended, Count{nfa.EndReason(reason).String(), n})
 	}
-	for _, text := range []string{run.LastError, in.lastError} {
-		if s.LastError == "" {
-			s.LastError = text
-		}
-	}
+	s.fail(run.LastError, run.ErrorAt)
+	s.fail(in.lastError, in.errorAt)
 	return s
+}
+
+// fail takes note of an error, where it is newer than the one that is known.
+func (s *RuleSummary) fail(text string, at cep.Time) {
+	if text != "" && (s.LastError == "" || at > s.ErrorAt) {
+		s.LastError, s.ErrorAt = text, at
+	}
 }
 
 // addCounters adds those of a version's machines.

@@ -104,6 +104,7 @@ type sequencer struct {
 	disabled    map[string]bool // rules that have been named
 	next        *request        // the set that wants to take over, nil if none does
 	swapped     bool            // one has, which no epoch knows yet
+	swaps       int             // that have
 	// durable is the set of the newest durable epoch, for all to see.
 	durable *atomic.Pointer[rules.Set]
 	tally   Tally

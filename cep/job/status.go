@@ -27,10 +27,13 @@ type Status struct {
 	Phase   string    `json:"phase"`
 	Started time.Time `json:"started"`
 	// Restored says from what the job went on; nil after a first start.
-	Restored *Restored            `json:"restored,omitempty"`
-	Epoch    EpochStatus          `json:"epoch"`
-	Streams  []StreamStatus       `json:"streams"`
-	Rules    []engine.RuleSummary `json:"rules"`
+	Restored *Restored   `json:"restored,omitempty"`
+	Epoch    EpochStatus `json:"epoch"`
+	// Set is the id of the set of rules that runs, Swaps the number of those that have taken over since the start.
+	Set     string               `json:"set"`
+	Swaps   int                  `json:"swaps"`
+	Streams []StreamStatus       `json:"streams"`
+	Rules   []engine.RuleSummary `json:"rules"`
 	// Silences stand in the order of their ids.
 	Silences []engine.SilenceSummary `json:"silences,omitempty"`
 	Sinks    []SinkStatus            `json:"sinks"`
@@ -179,7 +182,7 @@ func (j *Job) Status() Status {
 // report describes the job as the sequencer sees it.
 func (s *sequencer) report() *Status {
 	r := &Status{
-		Job: s.config.Name, At: time.Now(), Phase: phaseNames[s.phase], Started: s.begun, Restored: s.restored, Alerts: s.tally,
+		Job: s.config.Name, At: time.Now(), Phase: phaseNames[s.phase], Set: s.set.ID(), Swaps: s.swaps, Started: s.begun, Restored: s.restored, Alerts: s.tally,
 		Epoch: EpochStatus{Committed: s.newest, At: s.lastDone, Took: s.lastTook, Waiting: s.core.Waiting()},
 	}
 	degraded := func(what, name, reason string, since time.Time) {

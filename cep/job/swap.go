@@ -179,6 +179,7 @@ func (s *sequencer) swap() error {
 		return nil
 	}
 	s.core, s.set = core, r.set
+	s.swaps++
 	s.turn()
 	s.config.Failpoint(PointSwapped)
 	for _, c := range changes {
