@@ -69,7 +69,11 @@ func newAsker(doc *openapi3.T, bytes []byte) *asker {
 	a := &asker{dice: dice{bytes}}
 	for p, item := range doc.Paths.Map() {
 		for method, op := range item.Operations() {
-			a.ops = append(a.ops, operation{method, p, op, append(item.Parameters, op.Parameters...)})
+			o := operation{method, p, op, append(item.Parameters, op.Parameters...)}
+			a.ops = append(a.ops, o)
+			if method != get && op.Extensions["x-role"] == "editor" { // these do more
+				a.ops = append(a.ops, o, o)
+			}
 		}
 	}
 	slices.SortFunc(a.ops, func(x, y operation) int { return strings.Compare(x.path+x.method, y.path+y.method) })
@@ -105,8 +109,13 @@ func (a *asker) value(s *openapi3.Schema, depth int) any {
 			if slices.Contains(s.Required, name) || a.n(2) == 0 {
 				m[name] = a.value(s.Properties[name].Value, depth+1)
 			}
-			if _, isText := m[name].(string); isText && name == "text" {
-				m[name] = pick(&a.dice, texts...)
+			switch m[name].(type) {
+			case string:
+				m[name] = a.member(name, m)
+			case []any:
+				if name == "rules" && s.Properties[name].Value.Items.Value.Type.Is("string") {
+					m[name] = []any{pick(&a.dice, "*", "burst", "login-failed", "nobody")}
+				}
 			}
 		}
 		if len(names) == 0 || a.n(10) == 9 {
@@ -117,12 +126,36 @@ func (a *asker) value(s *openapi3.Schema, depth int) any {
 	return pick(&a.dice, words...)
 }
 
+// member is a text that may be meant by the name of a member.
+func (a *asker) member(name string, others map[string]any) string {
+	if a.n(8) == 7 {
+		return pick(&a.dice, words...)
+	}
+	switch name {
+	case "id":
+		return pick(&a.dice, "burst", "a", "b")
+	case "text":
+		return fmt.Sprintf("version: 1\nrules:\n- {id: %v, from: auth, by: [user], where: x == %d}\n", others["id"], a.n(3))
+	case "from", "until":
+		return pick(&a.dice, "2027-01-01", "2026-01-01T00:00:00Z", "2027-06-01")
+	case "mode":
+		return pick(&a.dice, "alert", "shadow")
+	case "severity":
+		return pick(&a.dice, "low", "critical")
+	}
+	return pick(&a.dice, words...)
+}
+
 // request makes a request.
 func (a *asker) request() (method, target, body string, headers []string) {
 	o := a.ops[a.n(len(a.ops))]
-	path, query := o.path, url.Values{}
+	path, query, id := o.path, url.Values{}, ""
 	for _, p := range o.params {
 		v := fmt.Sprint(a.value(p.Value.Schema.Value, 5))
+		if p.Value.Name == "id" && a.n(4) > 0 { // one that may be there
+			v = pick(&a.dice, "burst", "burst", "a", "b", "login-failed")
+			id = v
+		}
 		switch p.Value.In {
 		case "path":
 			if v == "" || v == "." || v == ".." { // other routes
@@ -130,10 +163,13 @@ func (a *asker) request() (method, target, body string, headers []string) {
 			}
 			path = strings.Replace(path, "{"+p.Value.Name+"}", url.PathEscape(v), 1)
 		case "query":
-			if a.n(3) == 0 {
+			if a.n(8) == 0 {
 				query.Add(p.Value.Name, v)
 			}
 		case "header":
+			if p.Value.Name == "If-Match" && a.n(3) == 0 {
+				v = "*"
+			}
 			if len(a.etags) > 0 && strings.HasPrefix(p.Value.Name, "If-") {
 				v = pick(&a.dice, a.etags[len(a.etags)-1], a.etags[a.n(len(a.etags))], "*", v)
 			}
@@ -155,6 +191,9 @@ func (a *asker) request() (method, target, body string, headers []string) {
 		m := media[a.n(len(media))]
 		if m == "application/yaml" {
 			body = pick(&a.dice, texts...)
+			if id != "" && a.n(3) > 0 {
+				body = fmt.Sprintf("version: 1\nrules:\n- {id: %s, from: auth, by: [user], where: x == %d}\n", id, a.n(3))
+			}
 		} else {
 			b, _ := json.Marshal(a.value(content[m].Schema.Value, 0)) // invalid UTF-8 is mended, all else can be written
 			body = string(b)
@@ -162,7 +201,7 @@ func (a *asker) request() (method, target, body string, headers []string) {
 		if a.n(8) == 7 && len(body) > 0 {
 			body = body[:a.n(len(body))]
 		}
-		headers = append(headers, "Content-Type", pick(&a.dice, m, m, m, "text/plain", ""))
+		headers = append(headers, "Content-Type", pick(&a.dice, m, m, m, m, m, m, m, m, "text/plain", ""))
 	}
 	target = "/v1" + path
 	if len(query) > 0 {
@@ -180,6 +219,8 @@ func try(t testing.TB, bytes []byte) {
 	s.fake.checkpoints = []rulesapi.Checkpoint{{Epoch: 40}, {Epoch: 41}}
 	s.feed.Committed(41, alerts("burst", 0, 3))
 	a := newAsker(describe(t), bytes)
+	a.etags = append(a.etags, s.ask(put, "/v1/rules/burst", burst).want(201).etag(),
+		s.ask(put, "/v1/silences/burst", `{"rules": ["*"], "until": "2027-01-01"}`).want(201).etag())
 	for range 24 {
 		if len(a.bytes) == 0 {
 			break
