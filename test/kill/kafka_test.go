@@ -68,6 +68,7 @@ func TestKafkaFailpoints(t *testing.T) {
 				t.Error("no run reaches it")
 			}
 			s.finish()
+			s.checkGroup()
 		})
 	}
 }

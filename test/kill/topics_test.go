@@ -131,9 +131,10 @@ func newTopicSite(t testing.TB, q *queue, name string, changes ...string) *topic
 	return s
 }
 
-// id is the transactional id of the job's sink.
-func (s *topicSite) id() string  { return s.job() + "/bus" }
-func (s *topicSite) job() string { return "job-" + s.alerts }
+// id is the transactional id of the job's sink, and group the name of its group.
+func (s *topicSite) id() string    { return s.job() + "/bus" }
+func (s *topicSite) group() string { return s.job() }
+func (s *topicSite) job() string   { return "job-" + s.alerts }
 
 // configure writes the configuration, with changes to it: pairs of what is replaced by what.
 func (s *topicSite) configure(changes ...string) {
@@ -227,6 +228,28 @@ func bodiesOf(records []*kgo.Record) []string {
 	return l
 }
 
+// checkGroup holds the offsets of the job's group against the ends of its topics.
+func (s *topicSite) checkGroup() {
+	s.t.Helper()
+	admin := s.queue.cluster.Admin(s.t)
+	for _, stream := range streams {
+		topic := s.queue.topics[stream]
+		ends, err := admin.ListEndOffsets(context.Background(), topic)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		at, err := admin.FetchOffsets(context.Background(), s.group())
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for partition, end := range ends[topic] {
+			if o, ok := at.Lookup(topic, partition); !ok || o.At != end.Offset {
+				s.t.Errorf("the group %s is at %d of %s/%d, which ends at %d", s.group(), o.At, topic, partition, end.Offset)
+			}
+		}
+	}
+}
+
 // pouring writes feeds to topics of a cluster until it is ended. Each record is repeated until it is acknowledged, by the
 // idempotent producer of franz-go.
 type pouring struct {
@@ -287,4 +310,5 @@ func (s *topicSite) finishPoured(p *pouring) {
 	p.end()
 	s.ended(s.t, p.feeds...)
 	s.finish()
+	s.checkGroup()
 }
