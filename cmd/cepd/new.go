@@ -269,7 +269,7 @@ func (q *questions) choose(ctx context.Context, question string, answers []strin
 	q.out.printf("%s\n", q.out.paint(bold, question))
 	answers = answers[:min(len(answers), maxOffered)]
 	for i, a := range answers {
-		q.out.printf("  %2d  %s\n", i+1, commentText(a))
+		q.out.printf("  %2d  %s\n", i+1, shortText(a))
 	}
 	for ctx.Err() == nil {
 		q.out.printf("1 to %d [%d]: ", len(answers), likely+1)

@@ -32,6 +32,11 @@ type replayFlags struct {
 	rules, streams, times           []string
 	lateness, tiebreak              []string
 	maxAhead, advance, form, report string
+	// against are the rules that those of --rules are compared with; asJSON prints the comparison for programs.
+	against string
+	asJSON  bool
+	// compared says that this is one of two replays that are compared.
+	compared bool
 }
 
 // newReplay returns `cepd replay`.
@@ -58,7 +63,10 @@ FIELD of --time is the path of a field (user.time), and LAYOUT is rfc3339 (the d
 unix_ns, windows, or a layout with its zone: '2006-01-02 15:04:05,UTC' or '%Y-%m-%d %H:%M:%S,Europe/Berlin'. The first
 of several fields that an event has counts. Without --time these are tried: ` + strings.Join(ruletest.TimeFields, ", ") + `.
 
-Time stands where the input ends: windows and absences that end later do not fire, unless --advance moves it on.`,
+Time stands where the input ends: windows and absences that end later do not fire, unless --advance moves it on.
+
+With --against the events are replayed twice, by the rules before an edit and by those of --rules. What alerts the edit
+adds, removes and changes is printed, rule by rule; the exit code is 1 where there is any difference.`,
 		Example: `  # Compressed JSON lines
   cepd replay --rules rules/ --stream auth=auth.jsonl.gz --time '@timestamp'
 
@@ -71,6 +79,9 @@ Time stands where the input ends: windows and absences that end later do not fir
 
   # The same topic by rules that are being written
   cepd replay --rules new.yaml --stream orders=kafka://127.0.0.1:9092/orders --time _kafka.timestamp,unix_ms
+
+  # What an edit of the rules changes
+  cepd replay --rules rules/ --against /tmp/rules-before/ --stream auth=auth.jsonl.gz
 
   # Two streams, one of several files; only the summary
   cepd replay --rules rules/ --stream iam=iam.jsonl --stream cloud='cloud/*.jsonl,late.jsonl' >/dev/null`,
@@ -98,8 +109,11 @@ Time stands where the input ends: windows and absences that end later do not fir
 	flags.StringVar(&f.from, "from", "", "where to begin in topics (default: at their beginning)")
 	flags.StringVar(&f.to, "to", "", "where to end in topics (default: at their end)")
 	flags.StringVar(&f.report, "summary", "table", "summary on standard error: table, json, none")
+	flags.StringVar(&f.against, "against", "", "`PATH` of the rules before an edit: print what it adds, removes and changes")
+	flags.BoolVar(&f.asJSON, "json", false, "with --against: print JSON")
 	complete := func(flag string, f cobra.CompletionFunc) { _ = cmd.RegisterFlagCompletionFunc(flag, f) } // fails only for unknown flags
 	complete("rules", completeRules)
+	complete("against", completeRules)
 	complete("format", cobra.FixedCompletions([]string{"auto", "json", "csv", "tsv"}, cobra.ShellCompDirectiveNoFileComp))
 	complete("summary", cobra.FixedCompletions([]string{"table", "json", "none"}, cobra.ShellCompDirectiveNoFileComp))
 	complete("advance", cobra.FixedCompletions([]string{"end", "10m", "1h"}, cobra.ShellCompDirectiveNoFileComp))
@@ -108,36 +122,15 @@ Time stands where the input ends: windows and absences that end later do not fir
 
 // replay runs `cepd replay`.
 func replay(cmd *cobra.Command, f replayFlags) error {
-	cfg, err := f.config()
-	if err != nil {
-		return err
+	if f.against != "" {
+		return compareReplays(cmd, f)
 	}
 	stderr := cmd.ErrOrStderr()
-	inputs, err := f.inputs()
+	cfg, done, err := f.open(cmd)
 	if err != nil {
 		return err
 	}
-	if f.file != "" {
-		inputs, err = f.configured(cmd, &cfg, inputs)
-	} else {
-		err = f.plain(stderr, &cfg, inputs)
-	}
-	if err != nil {
-		return err
-	}
-	span, err := parseSpan(f.from, f.to)
-	if err != nil {
-		return err
-	}
-	closers, err := openInputs(cmd.Context(), &cfg, inputs, span, filesource.Form(f.form), cmd.InOrStdin())
-	if err != nil {
-		return err
-	}
-	defer func() {
-		for _, c := range closers {
-			_ = c.Close() // it was only read from
-		}
-	}()
+	defer done()
 	summary, err := runReplay(cmd.Context(), cfg, cmd.OutOrStdout(), stderr)
 	switch f.report {
 	case "json":
@@ -150,16 +143,50 @@ func replay(cmd *cobra.Command, f replayFlags) error {
 	return err
 }
 
+// open makes what the flags say ready to be replayed; done closes what stands behind the readers.
+func (f *replayFlags) open(cmd *cobra.Command) (cfg engine.ReplayConfig, done func(), err error) {
+	if cfg, err = f.config(); err != nil {
+		return cfg, nil, err
+	}
+	inputs, err := f.inputs()
+	if err != nil {
+		return cfg, nil, err
+	}
+	if f.file != "" {
+		inputs, err = f.configured(cmd, &cfg, inputs)
+	} else {
+		inputs, err = f.plain(cmd.ErrOrStderr(), &cfg, inputs)
+	}
+	if err != nil {
+		return cfg, nil, err
+	}
+	span, err := parseSpan(f.from, f.to)
+	if err != nil {
+		return cfg, nil, err
+	}
+	closers, err := openInputs(cmd.Context(), &cfg, inputs, span, filesource.Form(f.form), cmd.InOrStdin())
+	return cfg, func() {
+		for _, c := range closers {
+			_ = c.Close() // it was only read from
+		}
+	}, err
+}
+
 // plain takes rules and streams from the flags.
-func (f *replayFlags) plain(stderr io.Writer, cfg *engine.ReplayConfig, inputs []input) (err error) {
+func (f *replayFlags) plain(stderr io.Writer, cfg *engine.ReplayConfig, inputs []input) (_ []input, err error) {
 	if cfg.Rules, err = runnableRules(stderr, f.rules, " behind --rules"); err != nil {
-		return err
+		return nil, err
+	}
+	all := inputs
+	if f.compared {
+		// One of the two sets may not read all that the other does.
+		inputs = slices.DeleteFunc(slices.Clone(inputs), func(in input) bool { return !readByRules(cfg.Rules, in.stream) })
 	}
 	if err := checkStreams(cfg.Rules, inputs); err != nil {
-		return err
+		return nil, err
 	}
-	cfg.Streams, err = f.timing(inputs)
-	return err
+	cfg.Streams, err = f.timing(all)
+	return inputs, err
 }
 
 // config reads the flags that need nothing else.

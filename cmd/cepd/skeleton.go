@@ -102,7 +102,7 @@ func (s *survey) timeField() string {
 func (k *skeleton) write() ([]byte, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# yaml-language-server: $schema=%s\n", patterns.SchemaID)
-	fmt.Fprintf(&b, "# Begun from %s of %s.\n", plural(k.survey.events, "event"), commentText(strings.Join(k.files, ", ")))
+	fmt.Fprintf(&b, "# Begun from %s of %s.\n", plural(k.survey.events, "event"), shortText(strings.Join(k.files, ", ")))
 	k.fields(&b)
 	fmt.Fprintf(&b, "version: 1\nrules:\n- id: %s\n  description: What it finds, and why that matters.\n  status: experimental\n  severity: info\n  from: %s\n", scalarText(k.id), scalarText(k.stream))
 	k.key(&b)
@@ -143,7 +143,7 @@ func (k *skeleton) fields(b *strings.Builder) {
 				values = append(values, "…")
 				break
 			}
-			values = append(values, fmt.Sprintf("%s (%s)", commentText(v), share(f.values[v], k.survey.events)))
+			values = append(values, fmt.Sprintf("%s (%s)", shortText(v), share(f.values[v], k.survey.events)))
 		}
 		count := fmt.Sprintf("%d different: ", len(f.values))
 		if f.more {
@@ -151,12 +151,12 @@ func (k *skeleton) fields(b *strings.Builder) {
 		} else if len(f.values) <= shownValues {
 			count = ""
 		}
-		fmt.Fprintf(b, "# %-*s %5s  %s%s\n", width, commentText(f.text()), share(f.events, k.survey.events), count, strings.Join(values, ", "))
+		fmt.Fprintf(b, "# %-*s %5s  %s%s\n", width, shortText(f.text()), share(f.events, k.survey.events), count, strings.Join(values, ", "))
 	}
 	if k.time == "" {
 		b.WriteString("#\n# No field was found to be a time: cepd replay needs --time FIELD,LAYOUT.\n")
 	} else {
-		fmt.Fprintf(b, "#\n# Try it: cepd replay --rules THIS_FILE --stream %s=%s --time '%s'\n", commentText(k.stream), commentText(strings.Join(k.files, ",")), commentText(k.time))
+		fmt.Fprintf(b, "#\n# Try it: cepd replay --rules THIS_FILE --stream %s=%s --time '%s'\n", shortText(k.stream), shortText(strings.Join(k.files, ",")), shortText(k.time))
 		if strings.HasSuffix(k.time, ",UTC") {
 			b.WriteString("# The times name no zone; that they are UTC is a guess.\n")
 		}
@@ -179,7 +179,7 @@ func (k *skeleton) key(b *strings.Builder) {
 	var others []string
 	for _, f := range k.survey.keys(k.telling, k.time) {
 		if !slices.Contains(k.by, f) && len(others) < 4 {
-			others = append(others, commentText(f.text()))
+			others = append(others, shortText(f.text()))
 		}
 	}
 	if len(others) > 0 {
@@ -373,8 +373,8 @@ func scalarText(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", "''") + "'"
 }
 
-// commentText is a text that stays in a comment, and short.
-func commentText(s string) string {
+// shortText is a text of users in one line of printable characters, and short.
+func shortText(s string) string {
 	s = escaped(s)
 	if r := []rune(s); len(r) > 60 {
 		s = string(r[:59]) + "…"
