@@ -238,6 +238,7 @@ func plainOf(n *yamlnode.Node) any {
 			l = append(l, plainOf(v))
 		}
 		return l
+	default:
 	}
 	switch yamlnode.Core(n) {
 	case yamlnode.CoreNull:
@@ -248,8 +249,9 @@ func plainOf(n *yamlnode.Node) any {
 		return json.Number(n.Value)
 	case yamlnode.CoreString:
 		return n.Value
+	default:
+		return "not what JSON has: " + n.Value
 	}
-	return "not what JSON has: " + n.Value
 }
 
 func FuzzSet(f *testing.F) {

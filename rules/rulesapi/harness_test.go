@@ -439,15 +439,18 @@ func (a *answer) report() *rulesapi.Report {
 	return &r
 }
 
+// refusal is a problem that is looked at, and no error.
+type refusal struct{ rulesapi.Problem }
+
 // problem fails unless the answer is a problem of the kind, and returns it.
-func (a *answer) problem(status int, kind string) *rulesapi.Problem {
+func (a *answer) problem(status int, kind string) refusal {
 	a.s.Helper()
-	var p rulesapi.Problem
-	a.want(status).json(&p)
+	var p refusal
+	a.want(status).json(&p.Problem)
 	if p.Type != "/v1/docs#"+kind || p.Status != status || a.Header().Get("Content-Type") != "application/problem+json" {
 		a.s.Fatalf("the problem is %s %d (%s): %s", p.Type, p.Status, a.Header().Get("Content-Type"), a.Body)
 	}
-	return &p
+	return p
 }
 
 func (a *answer) etag() string { return a.Header().Get("ETag") }
