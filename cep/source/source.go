@@ -2,9 +2,14 @@ package source
 
 import (
 	"context"
+	"errors"
 
 	"github.com/cepd/cepd/cep"
 )
+
+// ErrGone is in an error of Watch that a person has to decide about: what the job was to go on with is not there any more,
+// and starting again does not bring it back.
+var ErrGone = errors.New("what was to be read is gone")
 
 // Source brings the partitions of one stream to a job that runs.
 type Source interface {

@@ -125,7 +125,7 @@ func (a *assembly) openStreams(o runFlags, stdin io.Reader, log *slog.Logger) er
 				})
 			}
 		case s.Kafka != nil:
-			from, err = newTopics(a.config, s, a.job.Partitions, o.once, log)
+			from, err = newTopics(a.config, s, a.job.Partitions, o.once, o.acceptGap, log)
 		}
 		if err != nil {
 			return fmt.Errorf("stream %s: %w", s.Name, err)

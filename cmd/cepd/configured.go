@@ -80,7 +80,7 @@ func refusals(c *config.Config) patterns.Diagnostics {
 		case s.File != nil:
 			from, err = newFollower(c, s, partitions, false)
 		case s.Kafka != nil:
-			from, err = newTopics(c, s, partitions, false, quiet)
+			from, err = newTopics(c, s, partitions, false, false, quiet)
 		default:
 			continue
 		}

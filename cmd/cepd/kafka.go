@@ -63,7 +63,7 @@ func clientTLS(t *config.TLS) (*tls.Config, error) {
 }
 
 // newTopics makes the source of a stream of topics, which connects to nobody before it is watched.
-func newTopics(c *config.Config, s *config.Stream, partitions *source.Partitions, once bool, log *slog.Logger) (*kafkasource.Source, error) {
+func newTopics(c *config.Config, s *config.Stream, partitions *source.Partitions, once, acceptGap bool, log *slog.Logger) (*kafkasource.Source, error) {
 	k := s.Kafka
 	cluster, err := clusterOf(c.Job, &k.KafkaCluster, log.With("stream", s.Name))
 	if err != nil {
@@ -71,7 +71,7 @@ func newTopics(c *config.Config, s *config.Stream, partitions *source.Partitions
 	}
 	return kafkasource.New(kafkasource.Config{
 		Stream: s.Name, Partitions: partitions, Kafka: cluster, Topics: k.Topics, Pattern: k.Pattern, Numbers: k.Partitions,
-		Group: k.Group, MaxRecord: int(c.Limits.EventSize), Finite: once,
+		Group: k.Group, MaxRecord: int(c.Limits.EventSize), Finite: once, AcceptGap: acceptGap, Logger: log,
 	})
 }
 

@@ -157,7 +157,7 @@ func (f *recordFlags) source(stderr io.Writer, name string) (*kafkasource.Source
 	if f.stream != "" && f.stream != name {
 		return nil, "", usagef("--stream %s: the configuration calls it %s", f.stream, name)
 	}
-	from, err := newTopics(c, c.Streams[i], source.NewPartitions(name), true, slog.New(slog.DiscardHandler))
+	from, err := newTopics(c, c.Streams[i], source.NewPartitions(name), true, false, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, "", failed(fmt.Errorf("stream %s: %w", name, err))
 	}

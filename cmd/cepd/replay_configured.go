@@ -85,7 +85,7 @@ func inputOf(c *config.Config, s *config.Stream, instead []input) (input, error)
 	switch {
 	case s.Kafka != nil:
 		return input{stream: s.Name, open: func(partitions *source.Partitions) (*kafkasource.Source, error) {
-			from, err := newTopics(c, s, partitions, true, slog.New(slog.DiscardHandler))
+			from, err := newTopics(c, s, partitions, true, false, slog.New(slog.DiscardHandler))
 			if err != nil {
 				return nil, fmt.Errorf("topics: %w", err)
 			}

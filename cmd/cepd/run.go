@@ -13,6 +13,7 @@ import (
 	"github.com/cepd/cepd/cep"
 	"github.com/cepd/cepd/cep/engine"
 	"github.com/cepd/cepd/cep/job"
+	"github.com/cepd/cepd/cep/source"
 	"github.com/cepd/cepd/checkpoint"
 	"github.com/cepd/cepd/cmd/cepd/config"
 	"github.com/cepd/cepd/patterns"
@@ -184,7 +185,7 @@ func degraded(s job.Status) []string {
 }
 
 // decisions are errors that starting again does not mend.
-var decisions = []error{job.ErrRefused, engine.ErrOtherClocks, checkpoint.ErrNewer}
+var decisions = []error{job.ErrRefused, engine.ErrOtherClocks, checkpoint.ErrNewer, source.ErrGone}
 
 // classified gives an error of a job its exit code.
 func classified(err error) error {

@@ -132,15 +132,16 @@ func (r *Reader) fetch(ctx context.Context) (source.Record, error) {
 
 // lose decides about an error that no waiting mends.
 func (r *Reader) lose(err error) error {
-	gone, out := errors.AsType[*kafkawire.OutOfRangeError](err)
-	if out && r.source.config.AcceptGap && !r.placed {
+	if gone, ok := errors.AsType[*kafkawire.OutOfRangeError](err); ok {
 		at := min(max(gone.Offset, gone.Start), gone.End)
-		r.source.config.Logger.Error("what stood there is gone, as accepted", "stream", r.id.Stream, "partition", r.id.Name,
-			"offset", gone.Offset, "instead", at)
-		return r.SeekTo(at)
-	}
-	if _, again := errors.AsType[*kafkawire.RecreatedError](err); out || again {
-		err = fmt.Errorf("%w; %w", err, ErrGone)
+		if r.source.config.AcceptGap && !r.placed {
+			r.source.config.Logger.Warn("what stood there is gone, as accepted", "stream", r.id.Stream, "partition", r.id.Name,
+				"offset", gone.Offset, "instead", at)
+			return r.SeekTo(at)
+		}
+		err = &goneError{err, fmt.Sprintf("at offset %d", at)}
+	} else if _, ok := errors.AsType[*kafkawire.RecreatedError](err); ok {
+		err = &goneError{err, "with the new one"}
 	}
 	r.source.fail(err)
 	r.finish(err)

@@ -89,9 +89,6 @@ func (c *Config) complete() (*regexp.Regexp, error) {
 	return pattern, errors.Join(errs...)
 }
 
-// ErrGone is in an error that a person has to decide about: what the job was to go on with is not there any more.
-var ErrGone = errors.New("start with --accept-gap to go on without it")
-
 // Source implements [source.Source], and [source.Committer].
 type Source struct {
 	config  Config
@@ -227,6 +224,17 @@ func (s *Source) Committed(ctx context.Context, at map[string]int64) error {
 	}
 	return nil
 }
+
+// goneError says that what was to be read is not there any more, and what a person may decide.
+type goneError struct {
+	err  error
+	next string
+}
+
+func (e *goneError) Error() string {
+	return e.err.Error() + "; start with --accept-gap to go on " + e.next
+}
+func (e *goneError) Unwrap() []error { return []error{e.err, source.ErrGone} }
 
 // name is that of a partition.
 func name(topic string, number int32) string { return topic + "/" + strconv.Itoa(int(number)) }

@@ -28,8 +28,7 @@ func (s *Source) find(ctx context.Context) (readers []*Reader, passing, fatal er
 	for _, t := range topics {
 		was, known := s.topics[t.Name]
 		if known && was.ID != t.ID {
-			err := &kafkawire.RecreatedError{Topic: t.Name, Was: was.ID, Is: t.ID}
-			return nil, nil, fmt.Errorf("%w; %w", err, ErrGone)
+			return nil, nil, &goneError{&kafkawire.RecreatedError{Topic: t.Name, Was: was.ID, Is: t.ID}, "with the new one"}
 		}
 		if known && len(was.Partitions) >= len(t.Partitions) {
 			continue
