@@ -93,7 +93,7 @@ func TestKafkaWays(t *testing.T) {
 			t.Fatalf("open: %+v, %v", at, err)
 		}
 
-		from, err := newTopics(c, c.Streams[0], source.NewPartitions("in"), false, quiet)
+		from, err := newTopics(c, c.Streams[0], source.NewPartitions("in"), false, false, quiet)
 		if err != nil {
 			t.Fatal(err)
 		}

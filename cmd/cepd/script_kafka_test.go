@@ -35,7 +35,8 @@ func TestKafkaScripts(t *testing.T) {
 			return inner(env)
 		}
 		for name, command := range map[string]func(*testscript.TestScript, bool, []string){
-			"topic": makeTopic, "produce": produce, "consume": consume, "expand": expand,
+			"topic": makeTopic, "forget": forget, "drop": drop, "produce": produce, "consume": consume, "expand": expand,
+			"leave": leave, "offsets": offsets, "put": put, "abort": abort,
 		} {
 			p.Cmds[name] = command
 		}
@@ -78,6 +79,36 @@ func makeTopic(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(ctx.Err())
 		time.Sleep(10 * time.Millisecond)
 	}
+}
+
+// forget deletes the records of a partition before an offset, as retention does: forget TOPIC PARTITION OFFSET.
+func forget(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: forget TOPIC PARTITION OFFSET")
+	}
+	partition, err := strconv.ParseInt(args[1], 10, 32)
+	ts.Check(err)
+	offset, err := strconv.ParseInt(args[2], 10, 64)
+	ts.Check(err)
+	ctx, cancel, client := witness(ts)
+	defer cancel()
+	before := kadm.Offsets{}
+	before.AddOffset(args[0], int32(partition), offset, -1)
+	answers, err := kadm.NewClient(client).DeleteRecords(ctx, before)
+	ts.Check(err)
+	ts.Check(answers.Error())
+}
+
+// drop deletes a topic: drop NAME.
+func drop(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: drop NAME")
+	}
+	ctx, cancel, client := witness(ts)
+	defer cancel()
+	_, err := kadm.NewClient(client).DeleteTopic(ctx, args[0])
+	ts.Check(err)
+	client.PurgeTopicsFromClient(args[0]) // one that is made again has another id
 }
 
 // produce writes the lines of files to a partition, each as a record: produce TOPIC PARTITION FILE...
