@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -133,4 +134,45 @@ func firstOf(code, text string) string {
 		}
 	}
 	return out.String()
+}
+
+// TestDocumentedConfigurations: what pages show of configurations is one, where what it leaves out is added.
+func TestDocumentedConfigurations(t *testing.T) {
+	pages, err := filepath.Glob("../../../docs/*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatal("no pages", err)
+	}
+	shown := 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, block := range strings.Split(string(text), "```yaml\n")[1:] {
+			block, _, _ = strings.Cut(block, "```")
+			has := func(key string) bool {
+				return strings.HasPrefix(block, key+":") || strings.Contains(block, "\n"+key+":")
+			}
+			if !has("streams") && !has("sinks") && !has("http") {
+				continue // of rules
+			}
+			shown++
+			for key, rest := range map[string]string{
+				"version": "version: 1\n", "streams": "streams: {s: {source: {http: {}}}}\n", "sinks": "sinks: {out: {file: {path: out}}}\n",
+			} {
+				if !has(key) {
+					block += rest
+				}
+			}
+			_, diagnostics := Parse("cepd.yaml", []byte(block), Layers{})
+			for _, d := range diagnostics.Errors() {
+				if d.Code != codeFile { // of a secret
+					t.Errorf("%s, example %d: %s", filepath.Base(page), i+1, d.Error())
+				}
+			}
+		}
+	}
+	if shown < 5 {
+		t.Errorf("%d configurations are shown", shown)
+	}
 }
