@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -33,6 +34,14 @@ func (w *world) compare(g *golden) error {
 		if err := compareAlerts(g, w.servers[name].Messages()); err != nil {
 			return fmt.Errorf("sink %s: %w", name, err)
 		}
+	}
+	if q := w.options.queue; q != nil {
+		if err := compareAlerts(g, q.messages()); err != nil {
+			return fmt.Errorf("sink %s: %w", sinkTopic, err)
+		}
+	}
+	if err := w.compareEdited(); err != nil {
+		return err
 	}
 	return compareRefused(g, w.servers[sinkRefuse])
 }
@@ -110,6 +119,9 @@ func compareAlerts(g *golden, messages []sinks.Message) error {
 			}
 			seen[e.ID] = true
 			continue
+		}
+		if strings.HasPrefix(e.Rule, editedPrefix) {
+			continue // compareEdited looks at these
 		}
 		l := lane{rule: e.Rule, key: string(e.Key)}
 		got[l] = append(got[l], string(messages[i].Body))

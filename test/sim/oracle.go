@@ -87,6 +87,20 @@ func (s *Scenario) events(set *rules.Set, spec codec.TimeSpec) ([]*cep.Event, ce
 
 // meaning is what a rule lets out: the time, and what was taken.
 func meaning(r *patterns.Rule, events []*cep.Event, end cep.Time) []string {
+	var list []string
+	for _, m := range matchesOf(r, events, end) {
+		list = append(list, m.line)
+	}
+	return list
+}
+
+// meant is a match: as text, with the time of its first event.
+type meant struct {
+	line          string
+	first, moment cep.Time
+}
+
+func matchesOf(r *patterns.Rule, events []*cep.Event, end cep.Time) []meant {
 	in := oracle.Input{FirstTime: firstTime(r, events)}
 	for _, ev := range events {
 		if slices.Contains(r.Streams, ev.Position.Partition.Stream) {
@@ -94,14 +108,14 @@ func meaning(r *patterns.Rule, events []*cep.Event, end cep.Time) []string {
 		}
 	}
 	in.Entries = append(in.Entries, oracle.Entry{Watermark: end})
-	var list []string
+	var list []meant
 	for _, m := range oracle.Run(r, in).Matches {
 		var taken []string
 		for i := range m.History.Total() {
 			at := m.History.Nth(i).Position()
 			taken = append(taken, place(at.Partition.Stream, at.Partition.Name, at.Offset))
 		}
-		list = append(list, lineOf(m.Moment.Time.Std().Format(time.RFC3339Nano), taken))
+		list = append(list, meant{lineOf(m.Moment.Time.Std().Format(time.RFC3339Nano), taken), m.History.Nth(0).Time(), m.Moment.Time})
 	}
 	return list
 }

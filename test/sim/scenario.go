@@ -54,6 +54,8 @@ type Scenario struct {
 	Live bool
 	// Small says that there are so few events that the oracle can enumerate all candidates.
 	Small bool
+	// Edits are the files of rules that follow each other while the job runs; nil: nobody edits them.
+	Edits edits
 }
 
 // Partition is what a partition holds.
@@ -90,6 +92,9 @@ func Draw(seed uint64) *Scenario {
 	s.Live = !s.OneClock && r.IntN(5) == 0
 	if s.Rules = drawRules(r); s.OneClock {
 		s.Rules = fileOf(slices.DeleteFunc(slices.Clone(rulePool), func(rule string) bool { return !strings.Contains(rule, "from: auth,") })...)
+	}
+	if !s.OneClock && !s.Live && r.IntN(2) == 0 {
+		s.Edits = drawEdits(rand.New(rand.NewPCG(seed, 2)), s.Rules)
 	}
 	for _, stream := range streams {
 		s.Lateness = append(s.Lateness, time.Duration(r.IntN(4))*time.Second)

@@ -64,8 +64,8 @@ func TestSeeds(t *testing.T) {
 			})
 		}
 	})
-	t.Logf("%d seeds: %d lives, %d killed, %d woke up as zombies, %d found their newest epoch damaged; %d alerts to each of two sinks, each once, in order; points %v",
-		*seeds**times, total.lives, total.kills, total.zombies, total.damages, total.alerts, total.hits)
+	t.Logf("%d seeds: %d lives, %d killed, %d woke up as zombies, %d found their newest epoch damaged, rules changed %d times while they ran; %d alerts to each of two sinks, each once, in order; points %v",
+		*seeds**times, total.lives, total.kills, total.zombies, total.damages, total.swaps, total.alerts, total.hits)
 }
 
 // TestMutants breaks one promise at a time: a rig that does not notice is blind.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cepd/cepd/cep"
 	"github.com/cepd/cepd/cep/codec"
 	"github.com/cepd/cepd/cep/engine"
 	"github.com/cepd/cepd/cep/job"
@@ -41,6 +42,8 @@ type Options struct {
 	Destination memsink.Mutant
 	// Store is a promise that the store breaks.
 	Store StoreMutant
+	// queue is where the job reads and writes; nil: nowhere but in memory.
+	queue queue
 }
 
 // world is what outlives the lives of a job.
@@ -56,10 +59,15 @@ type world struct {
 	log   []string          // what broke, for the report of a failure
 	hits  map[string]int
 	owner map[string]int // the last life that opened a sink
+	at    int            // which of the scenario's edits stands in the file of rules
+	swaps int            // edits that took over in a job that ran
+
+	// history is what the epochs say of the rules on the present disk.
+	history *ruleHistory
 }
 
 func newWorld(s *Scenario, o Options) *world {
-	w := &world{scenario: s, options: o, servers: map[string]*memsink.Server{}, count: map[string]uint64{}, hits: map[string]int{}, owner: map[string]int{}, faulty: true}
+	w := &world{scenario: s, options: o, servers: map[string]*memsink.Server{}, count: map[string]uint64{}, hits: map[string]int{}, owner: map[string]int{}, faulty: true, history: newRuleHistory()}
 	w.disk = memstore.NewDisk(memstore.Options{Keep: 1 + w.draw("keep", 3), FoldEpochs: 1 + w.draw("fold", 8)})
 	for _, name := range sinkNames {
 		w.servers[name] = memsink.NewServer(memsink.Options{
@@ -67,6 +75,9 @@ func newWorld(s *Scenario, o Options) *world {
 			Replicated: w.draw("replicated "+name, 2) == 0,
 			Fault:      func(c memsink.Call, b *sinks.Batch) memsink.Fault { return w.sinkFault(name) },
 		})
+	}
+	if o.queue != nil {
+		o.queue.attach(w)
 	}
 	return w
 }
@@ -120,6 +131,9 @@ func (w *world) calm() {
 		s.Resume()
 		s.Start()
 		s.Replicate()
+	}
+	if w.options.queue != nil {
+		w.options.queue.calm()
 	}
 }
 
@@ -192,6 +206,8 @@ type life struct {
 	hung   bool // somebody has taken over while it stood still
 	disk   *memstore.Disk
 	store  *memstore.Store
+	// history is that of its disk.
+	history *ruleHistory
 }
 
 func (l *life) dead() bool {
@@ -210,6 +226,9 @@ func (l *life) die() {
 	l.over = true
 	l.disk.Crash()
 	l.cancel()
+	if q := l.world.options.queue; q != nil {
+		q.cut(l)
+	}
 }
 
 // point is a step of the job at which it may be killed.
@@ -338,7 +357,12 @@ func (s *slow) Next(ctx context.Context) (source.Record, error) {
 // configure makes the next life: another process with another configuration, but for what decides about output.
 func (w *world) configure(l *life) (job.Config, error) {
 	text := w.scenario.Rules
-	if !w.scenario.OneClock && w.draw("passerby", 3) == 0 {
+	switch {
+	case w.scenario.Edits != nil:
+		w.mu.Lock()
+		text = w.scenario.Edits[w.at]
+		w.mu.Unlock()
+	case !w.scenario.OneClock && w.draw("passerby", 3) == 0:
 		text = w.scenario.WithPasserby()
 	}
 	set, err := compile(text)
@@ -357,7 +381,7 @@ func (w *world) configure(l *life) (job.Config, error) {
 	l.disk.SetFaults(func(op memstore.Op) memstore.Fault { return w.storeFault(l, op) })
 	parts := source.NewPartitions(streams...)
 	cfg := job.Config{
-		Name: "sim", Rules: set, Partitions: parts, Store: w.options.Store.around(store), DeadLetters: sinkRefuse,
+		Name: "sim", Rules: set, Partitions: parts, Store: w.options.Store.around(l.recorded(store)), DeadLetters: sinkRefuse,
 		Shards: 1 + w.draw("shards", 4), Interval: time.Duration(1+w.draw("interval", 2000)) * time.Millisecond,
 		Once: true, Advance: w.scenario.Advance, Failpoint: l.point,
 	}
@@ -373,9 +397,13 @@ func (w *world) configure(l *life) (job.Config, error) {
 			}
 			in.pauses = append(in.pauses, ms)
 		}
+		from, err := l.wire(in)
+		if err != nil {
+			return job.Config{}, err
+		}
 		cfg.Streams = append(cfg.Streams, job.Stream{
 			Stream: engine.Stream{Name: name, Lateness: w.scenario.Lateness[i], MaxAhead: time.Hour},
-			Source: in, Time: spec, Late: sinkRefuse,
+			Source: from, Time: spec, Late: sinkRefuse,
 		})
 		if w.scenario.Live {
 			cfg.Streams[i].Idle = time.Duration(1+w.draw("idle", 5)) * time.Second
@@ -387,12 +415,22 @@ func (w *world) configure(l *life) (job.Config, error) {
 			BatchMax: 1 + w.draw("batch", 20), ProbeEvery: 30 * time.Second, Grace: 2 * time.Hour,
 		})
 	}
+	if w.options.queue != nil {
+		to, err := w.options.queue.sink(l)
+		if err != nil {
+			return job.Config{}, err
+		}
+		cfg.Sinks = append(cfg.Sinks, job.Sink{
+			Name: sinkTopic, Sink: &mortal{to, l, sinkTopic}, All: true, BatchMax: 1 + w.draw("batch", 20), ProbeEvery: 30 * time.Second, Grace: 2 * time.Hour,
+		})
+	}
 	return cfg, nil
 }
 
 // outcome is how a run went.
 type outcome struct {
 	lives, kills, zombies, damages int
+	swaps                          int
 	alerts                         int
 	hits                           map[string]int
 	log                            []string
@@ -403,6 +441,7 @@ func (o *outcome) add(p *outcome) {
 	o.kills += p.kills
 	o.zombies += p.zombies
 	o.damages += p.damages
+	o.swaps += p.swaps
 	o.alerts += p.alerts
 	for point, n := range p.hits {
 		o.hits[point] += n
@@ -419,7 +458,7 @@ func run(ctx context.Context, s *Scenario, o Options) (out outcome, err error) {
 	var zombies sync.WaitGroup
 	defer func() {
 		zombies.Wait()
-		out.hits, out.log = w.hits, w.log
+		out.hits, out.log, out.swaps = w.hits, w.log, w.swaps
 	}()
 	for {
 		out.lives++
@@ -445,7 +484,7 @@ func run(ctx context.Context, s *Scenario, o Options) (out outcome, err error) {
 				l.mu.Lock()
 				l.hung = true
 				l.mu.Unlock()
-				w.disk = l.disk.Clone()
+				w.disk, w.history = l.disk.Clone(), l.history.clone()
 				zombies.Go(func() {
 					if r := <-end; r.err == nil && !r.killed {
 						w.note("life %d: it ended without being told that it is a zombie", l.number)
@@ -502,7 +541,7 @@ type result struct {
 // start starts a life.
 func (w *world) start(ctx context.Context, number int) (*life, <-chan result) {
 	ctx, cancel := context.WithTimeout(ctx, lifeMax)
-	l := &life{world: w, cancel: cancel, number: number, disk: w.disk}
+	l := &life{world: w, cancel: cancel, number: number, disk: w.disk, history: w.history}
 	end := make(chan result, 1)
 	go func() {
 		defer cancel()
@@ -520,7 +559,7 @@ func (l *life) run(ctx context.Context) error {
 	}
 	j, err := job.New(ctx, cfg)
 	if err == nil {
-		err = j.Run(ctx)
+		err = l.live(ctx, j)
 		j.Close()
 	}
 	if l.dead() {
@@ -532,6 +571,39 @@ func (l *life) run(ctx context.Context) error {
 		}
 	}
 	return errors.Join(err, l.store.Close())
+}
+
+// live runs the job, while somebody may edit its rules.
+func (l *life) live(ctx context.Context, j *job.Job) error {
+	if l.world.scenario.Edits == nil {
+		return j.Run(ctx)
+	}
+	newest := cep.Epoch(0)
+	if r := j.Status().Restored; r != nil {
+		newest = r.Epoch
+	}
+	l.history.forgetAbove(newest)
+	editing, stop := context.WithCancel(ctx)
+	var editor sync.WaitGroup
+	editor.Go(func() {
+		select {
+		case <-editing.Done(): // it has to run first
+		case <-time.After(time.Millisecond):
+			l.edit(editing, j)
+		}
+	})
+	err := j.Run(ctx)
+	stop()
+	editor.Wait()
+	return err
+}
+
+// recorded is the store of the life, which notes what its epochs say of the rules.
+func (l *life) recorded(s checkpoint.Store) checkpoint.Store {
+	if l.world.scenario.Edits == nil {
+		return s
+	}
+	return &recorder{s, l.history}
 }
 
 // StoreMutant is a promise that a store breaks.
