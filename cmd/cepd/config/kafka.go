@@ -129,7 +129,7 @@ func (k *KafkaSource) partitionsSetting() *list {
 				all = true
 				return nil
 			}
-			for _, item := range strings.Split(in.text, ",") {
+			for item := range strings.SplitSeq(in.text, ",") {
 				first, last, m := partitionRange(strings.TrimSpace(item))
 				if m != nil {
 					return m
