@@ -29,8 +29,10 @@ type Report struct {
 	Set   string    `json:"set"`
 	// Pause is how long no event was worked on.
 	Pause int64 `json:"pause_ns"`
-	// Changes are the rules that are not as before, and what becomes of their open starts.
+	// Changes are the rules that are not as before, and those that this is about, with what becomes of their open starts. Kept is
+	// the number of all others.
 	Changes []RuleChange `json:"changes"`
+	Kept    int          `json:"kept"`
 	// Diagnostics are warnings about what was sent.
 	Diagnostics []Diagnostic `json:"diagnostics"`
 	// Tests are what the tests of the rules give that were sent; only with dry_run.
@@ -133,7 +135,8 @@ func (a *API) carryOut(ctx context.Context, by Caller, c Change, before *rules.S
 		if err != nil {
 			return nil, err
 		}
-		report.Epoch, report.Pause, report.Changes = swapped.Epoch, swapped.Pause.Nanoseconds(), some(swapped.Changes)
+		report.Epoch, report.Pause = swapped.Epoch, swapped.Pause.Nanoseconds()
+		report.Changes, report.Kept = changesAbout(swapped.Changes, d.ids)
 		ids := map[string]bool{}
 		for _, id := range d.ids {
 			ids[id] = true
@@ -185,7 +188,7 @@ func (a *API) foresee(ctx context.Context, set *rules.Set, d *draft, report *Rep
 	if err != nil {
 		return fmt.Errorf("foresee the change: %w", err)
 	}
-	report.Changes = some(changes)
+	report.Changes, report.Kept = changesAbout(changes, d.ids)
 	ids := slices.DeleteFunc(slices.Clone(d.ids), func(id string) bool { return find(set, id) == nil })
 	report.Tests, err = a.runTests(ctx, set, ids)
 	return err
@@ -201,6 +204,22 @@ func (a *API) runTests(ctx context.Context, set *rules.Set, ids []string) ([]Tes
 		return nil, kindInvalid.problem("%v", err)
 	}
 	return results, nil
+}
+
+// kept is the kind of change of a rule that is what it was.
+const kept = "kept"
+
+// changesAbout leaves out the rules that nothing happens to, unless the change is about them, and counts them.
+func changesAbout(all []RuleChange, ids []string) (changes []RuleChange, others int) {
+	changes = []RuleChange{}
+	for _, c := range all {
+		if c.Kind == kept && c.Dropped == 0 && !slices.Contains(ids, c.Rule) {
+			others++
+			continue
+		}
+		changes = append(changes, c)
+	}
+	return changes, others
 }
 
 // putInForce writes files and swaps to the set that they give. Where that fails the files are as they were.
@@ -605,9 +624,10 @@ func (a *API) replaceDraft(r *request, set *rules.Set, sent []ManagedRule) (*dra
 type Verdict struct {
 	OK          bool         `json:"ok"`
 	Diagnostics []Diagnostic `json:"diagnostics"`
-	// Rules are the ids of the rules in the text, Changes what putting it in force would do; only where it is ok.
+	// Rules are the ids of the rules in the text, Changes and Kept what putting it in force would do; only where it is ok.
 	Rules   []string     `json:"rules"`
 	Changes []RuleChange `json:"changes"`
+	Kept    int          `json:"kept"`
 	// Tests are what the tests of those rules give, where they were asked for.
 	Tests []TestResult `json:"tests,omitempty"`
 }
@@ -655,7 +675,7 @@ func (a *API) validate(r *request) error {
 	if err != nil {
 		return fmt.Errorf("foresee the change: %w", err)
 	}
-	v.Changes = some(changes)
+	v.Changes, v.Kept = changesAbout(changes, v.Rules)
 	if withTests {
 		if v.Tests, err = a.runTests(ctx, next, v.Rules); err != nil {
 			return err

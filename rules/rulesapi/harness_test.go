@@ -147,6 +147,8 @@ func (f *fake) Plan(_ context.Context, set *rules.Set) ([]rulesapi.RuleChange, e
 		case old != r.Fingerprint:
 			n := f.states[r.ID].Open
 			changes = append(changes, rulesapi.RuleChange{Rule: r.ID, Kind: "draining", Starts: n, Text: fmt.Sprintf("%s: pattern changed, %d open starts draining", r.ID, n)})
+		default:
+			changes = append(changes, rulesapi.RuleChange{Rule: r.ID, Kind: "kept", Starts: f.states[r.ID].Open, Text: r.ID + ": kept"})
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(before)) {

@@ -225,7 +225,7 @@ func TestDryRun(t *testing.T) {
 	if r = s.ask(del, "/v1/rules/burst?dry_run=true", "", "If-Match", "*").want(200).report(); r.Changes[0].Dropped != 214 || len(r.Tests) > 0 {
 		t.Errorf("%+v", r)
 	}
-	if r = s.ask(patch, "/v1/rules/burst?dry_run=true", `{"severity": "high"}`, "If-Match", "*").want(200).report(); len(r.Changes) > 0 || r.Set == s.fake.set.ID() {
+	if r = s.ask(patch, "/v1/rules/burst?dry_run=true", `{"severity": "high"}`, "If-Match", "*").want(200).report(); len(r.Changes) != 1 || r.Changes[0].Kind != "kept" || r.Kept != 1 || r.Set == s.fake.set.ID() {
 		t.Errorf("%+v", r)
 	}
 	if r = s.ask(put, "/v1/managed?dry_run=true", `{"rules": []}`, "If-Match", "*").want(200).report(); r.Changes[0].Kind != "deleted" {
