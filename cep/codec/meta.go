@@ -2,6 +2,7 @@ package codec
 
 import (
 	"encoding/base64"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -90,9 +91,9 @@ func (f *metaField) of(m *cep.Meta) cep.Value {
 		if len(f.path) == 1 {
 			return headersValue(m)
 		}
-		for i := len(m.Headers) - 1; i >= 0; i-- {
-			if m.Headers[i].Name == f.path[1] {
-				return bytesValue(m.Headers[i].Value)
+		for _, h := range slices.Backward(m.Headers) {
+			if h.Name == f.path[1] {
+				return bytesValue(h.Value)
 			}
 		}
 	}

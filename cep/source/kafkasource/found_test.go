@@ -79,7 +79,7 @@ func TestMissingFromAnAnswer(t *testing.T) {
 			asked.Add(1)
 			answer := r.ResponseKind().(*kmsg.MetadataResponse)
 			topic := kmsg.NewMetadataResponseTopic()
-			topic.Topic, topic.TopicID = kmsg.StringPtr("t"), detail["t"].ID
+			topic.Topic, topic.TopicID = new("t"), detail["t"].ID
 			if n == 0 {
 				topic.ErrorCode = 3
 			}

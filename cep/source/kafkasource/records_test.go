@@ -227,7 +227,7 @@ func TestRangeBelowTheLog(t *testing.T) {
 	c := kafkatest.StartFake(t, kafkatest.FakeOptions{}).As
 	l := kafkatest.Trimmed(t, c)
 	s := newSource(t, c, kafkasource.Config{Topics: []string{l.Topic}, Finite: true})
-	defer s.Close()
+	defer func() { _ = s.Close() }()
 	from, err := kafkasource.ParseBound("0")
 	if err != nil {
 		t.Fatal(err)
