@@ -13,8 +13,8 @@ import (
 
 const (
 	// swapMax is how long a change may take once its files are written. A client that goes away does not end it: a swap waits
-	// for an epoch, and those for a disk that may be busy.
-	swapMax = 2 * time.Minute
+	// for an epoch, and those for a disk that may be busy. Servers let requests take two minutes.
+	swapMax = 100 * time.Second
 	// compilesMax is how many sets are compiled at once for those who only ask: each takes a processor for up to a second.
 	compilesMax = 2
 	// sweepEvery is how often silences are looked through that have ended.

@@ -300,9 +300,13 @@ func TestLiveIsBounded(t *testing.T) {
 // TestLiveOverHTTP is a stream as clients have it, with all that is between.
 func TestLiveOverHTTP(t *testing.T) {
 	s := newServer(t)
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.echo.ServeHTTP(w, r.WithContext(rulesapi.WithCaller(r.Context(), rulesapi.Caller{Name: "v", Role: rulesapi.Viewer})))
 	}))
+	// A server that has no patience with requests: streams outlive it.
+	const patience = 50 * time.Millisecond
+	srv.Config.ReadTimeout, srv.Config.WriteTimeout = patience, patience
+	srv.Start()
 	defer srv.Close()
 	resp, err := http.Get(srv.URL + "/v1/alerts/live")
 	if err != nil {
@@ -320,6 +324,7 @@ func TestLiveOverHTTP(t *testing.T) {
 		t.Fatalf("no %q: %v", want, lines.Err())
 	}
 	next("id: 41.0")
+	time.Sleep(4 * patience) // more only makes it surer
 	s.feed.Committed(41, alerts("a", 0, 1))
 	next("id: 41.1")
 	next("event: alert")
