@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 
@@ -9,12 +11,18 @@ import (
 
 	"github.com/cepd/cepd/cep/alert"
 	"github.com/cepd/cepd/rules/ruletest"
+	"github.com/cepd/cepd/rules/watch"
 )
+
+// testFlags are the flags of `cepd test`.
+type testFlags struct {
+	filter, junit                    string
+	verbose, asJSON, coverage, watch bool
+}
 
 // newTest returns `cepd test`.
 func newTest() *cobra.Command {
-	var filter string
-	var verbose, asJSON bool
+	var f testFlags
 	cmd := &cobra.Command{
 		Use:   "test [PATH...]",
 		Short: "Run the tests that stand in rules",
@@ -23,57 +31,119 @@ directory "rules" is read. A failing test shows what came beside what was expect
 
 In a test, ` + "`at`" + ` counts from ` + ruletest.Zero.String() + `, a Thursday.
 
+With --coverage it says what the tests made each rule do: which steps took an event, which alternatives were tried, in
+which ways starts ended, and which rules and files have no near miss.
+
 The exit code is 0 if all tests pass, 1 if one fails, 3 if the rules have mistakes.`,
 		Example: `  # All tests below a directory
   cepd test rules/
 
-  # Those of one rule, each with its name
-  cepd test rules/ --run '^ssh-bruteforce' -v
+  # Those of one rule, each with its name, again after each change of the files
+  cepd test rules/ --run '^ssh-bruteforce' -v --watch
+
+  # For a build: a report that it shows, and what the tests leave out
+  cepd test rules/ --junit report.xml --coverage
 
   # Names of the failing ones
   cepd test --json rules/ | jq -r '.[] | select(.passed | not) | .name'`,
 		ValidArgsFunction: completeRules,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var re *regexp.Regexp
-			if filter != "" {
+			if f.filter != "" {
 				var err error
-				if re, err = regexp.Compile(filter); err != nil {
+				if re, err = regexp.Compile(f.filter); err != nil {
 					return usagef("--run: %w", err)
 				}
 			}
-			set, err := runnableRules(cmd.ErrOrStderr(), args, "")
-			if err != nil {
-				return err
+			if f.watch {
+				return f.again(cmd, args, re)
 			}
-			results, err := ruletest.Run(set, re)
-			if err != nil {
-				return failed(err)
-			}
-			out := newPrinter(cmd.OutOrStdout())
-			if asJSON {
-				err = writeJSON(out.w, testReports(results))
-			} else {
-				showResults(out, results, verbose)
-				err = out.done()
-			}
-			if err != nil {
-				return err
-			}
-			if len(results) == 0 && !asJSON {
-				newPrinter(cmd.ErrOrStderr()).printf("%s\n", noTests(filter))
-			}
-			for i := range results {
-				if !results[i].Passed() {
-					return silent(exitFailed)
-				}
-			}
-			return nil
+			return f.run(cmd, args, re)
 		},
 	}
-	cmd.Flags().StringVar(&filter, "run", "", "only tests whose rule/name matches this regular expression")
-	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "name the tests that pass, too")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: each test, and its alerts")
+	cmd.Flags().StringVar(&f.filter, "run", "", "only tests whose rule/name matches this regular expression")
+	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "name the tests that pass, too")
+	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON: each test, and its alerts; with --coverage {tests, coverage}")
+	cmd.Flags().StringVar(&f.junit, "junit", "", "write a report in JUnit's XML to this `FILE`, too")
+	cmd.Flags().BoolVar(&f.coverage, "coverage", false, "say what the tests made the rules do, and what not")
+	cmd.Flags().BoolVarP(&f.watch, "watch", "w", false, "run the tests again whenever a file changes, until interrupted")
 	return cmd
+}
+
+func (f *testFlags) run(cmd *cobra.Command, args []string, filter *regexp.Regexp) error {
+	set, err := runnableRules(cmd.ErrOrStderr(), args, "")
+	if err != nil {
+		return err
+	}
+	results, err := ruletest.Run(set, filter)
+	if err != nil {
+		return failed(err)
+	}
+	var covered []ruletest.Coverage
+	if f.coverage {
+		covered = ruletest.Cover(set.Rules, results)
+	}
+	out := newPrinter(cmd.OutOrStdout())
+	switch {
+	case f.asJSON && f.coverage:
+		err = writeJSON(out.w, map[string]any{"tests": testReports(results), "coverage": coverageReports(covered)})
+	case f.asJSON:
+		err = writeJSON(out.w, testReports(results))
+	default:
+		showResults(out, results, f.verbose)
+		if f.coverage {
+			showCoverage(out, covered)
+		}
+		err = out.done()
+	}
+	if err == nil && f.junit != "" {
+		err = writeJUnit(f.junit, results)
+	}
+	if err != nil {
+		return err
+	}
+	if len(results) == 0 && !f.asJSON {
+		newPrinter(cmd.ErrOrStderr()).printf("%s\n", noTests(f.filter))
+	}
+	for i := range results {
+		if !results[i].Passed() {
+			return silent(exitFailed)
+		}
+	}
+	return nil
+}
+
+// again runs the tests, and again whenever a file below the paths changes. Mistakes in rules are shown, and waited out.
+func (f *testFlags) again(cmd *cobra.Command, args []string, filter *regexp.Regexp) error {
+	paths := args
+	if len(paths) == 0 {
+		paths = []string{rulesDir}
+	}
+	var usage error
+	run := func() {
+		err := f.run(cmd, args, filter)
+		var coded *codedError
+		switch {
+		case err == nil:
+		case !errors.As(err, &coded):
+			usage = err
+		case coded.code == exitUsage:
+			usage = err
+		case coded.err != nil:
+			newPrinter(cmd.ErrOrStderr()).printf("cepd: %v\n", coded.err)
+		}
+	}
+	if run(); usage != nil {
+		return usage
+	}
+	err := watch.Watch(cmd.Context(), paths, watch.Options{}, func() {
+		newPrinter(cmd.OutOrStdout()).printf("\n")
+		run()
+	})
+	if err != nil && !errors.Is(err, context.Canceled) {
+		return failed(fmt.Errorf("watch the rules: %w", err))
+	}
+	return nil
 }
 
 func noTests(filter string) string {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cepd/cepd/cep"
+	"github.com/cepd/cepd/cep/engine"
 	"github.com/cepd/cepd/patterns"
 	"github.com/cepd/cepd/rules"
 )
@@ -33,6 +34,8 @@ type Result struct {
 	Test *patterns.Test
 	// Alerts are those that the rule let out.
 	Alerts []*cep.Alert
+	// Summary counts what the rule did.
+	Summary engine.RuleSummary
 	// Failure says what differs, line by line; it is empty where the test passed.
 	Failure []string
 }
@@ -76,7 +79,7 @@ func runTest(set *rules.Set, r *patterns.Rule, t *patterns.Test) (Result, error)
 		}
 	}
 	b.core.Finish(0)
-	return Result{Rule: r, Test: t, Alerts: b.alerts, Failure: b.judge()}, nil
+	return Result{Rule: r, Test: t, Alerts: b.alerts, Summary: b.summaryOf(r.ID), Failure: b.judge()}, nil
 }
 
 // judge returns what differs from what the test expects.
