@@ -62,6 +62,7 @@ type Core struct {
 	partitions map[*cep.Partition]*partition
 	last       *partition  // the one that Push saw last
 	rules      []*enrolled // lower layers first
+	byID       map[string]*enrolled
 	skipped    []RuleSummary
 	// clocks are those that the rules share, lower layers first, and behind them those of partitions. fresh are those of them
 	// that the back does not know yet.
@@ -110,6 +111,7 @@ func assemble(set *rules.Set, streams []Stream, o Options, numbers uint64) (*Cor
 	c := &Core{
 		set:        set,
 		byName:     map[string]*stream{},
+		byID:       map[string]*enrolled{},
 		partitions: map[*cep.Partition]*partition{},
 		options:    o,
 		numbers:    numbers,
@@ -200,6 +202,7 @@ func (c *Core) addRule(r *rules.Rule) {
 	}
 	e := &enrolled{rule: r}
 	c.rules = append(c.rules, e)
+	c.byID[r.ID] = e
 	if len(streams) == 1 && c.keepsApart(r, streams[0]) == "" {
 		e.local = streams[0]
 		streams[0].locals = append(streams[0].locals, e)
@@ -269,13 +272,7 @@ func (c *Core) addClock(k *clock) {
 }
 
 // enlisted returns a rule that runs, nil where there is none of that id.
-func (c *Core) enlisted(id string) *enrolled {
-	i := slices.IndexFunc(c.rules, func(e *enrolled) bool { return e.rule.ID == id })
-	if i < 0 {
-		return nil
-	}
-	return c.rules[i]
-}
+func (c *Core) enlisted(id string) *enrolled { return c.byID[id] }
 
 // find returns the newest version of a rule that has one clock for all, nil where there is none of that id.
 func (c *Core) find(id string) *version {
