@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,12 +35,10 @@ func TestKafkaScripts(t *testing.T) {
 			env.Values[witnessKey{}] = c.Client(t, kgo.RecordPartitioner(kgo.ManualPartitioner()))
 			return inner(env)
 		}
-		for name, command := range map[string]func(*testscript.TestScript, bool, []string){
+		maps.Copy(p.Cmds, map[string]func(*testscript.TestScript, bool, []string){
 			"topic": makeTopic, "forget": forget, "drop": drop, "produce": produce, "consume": consume, "expand": expand,
 			"leave": leave, "offsets": offsets, "put": put, "abort": abort,
-		} {
-			p.Cmds[name] = command
-		}
+		})
 		testscript.Run(t, p)
 	})
 }
