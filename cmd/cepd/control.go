@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -149,12 +150,20 @@ func (c *control) RuleStates() map[string]rulesapi.RuleState {
 		state := rulesapi.RuleState{
 			Stopped: r.Disabled, Open: r.Open, Keys: r.Keys, Draining: r.Draining, Seen: r.Seen, Visible: r.Visible, Keyed: r.Keyed,
 			Opened: r.Opened, Matched: r.Matched, Timeouts: r.Timeouts, Alerts: r.Alerts, Suppressed: r.Suppressed, Silenced: r.Silenced,
-			Refused: r.Refused + r.TooLong + r.Braked, Errors: r.Errors, LastError: r.LastError,
+			Refused: r.Refused + r.TooLong + r.Braked, Evaluation: r.Evaluation, Errors: r.Errors, LastError: r.LastError, LastErrorAt: errorTime(r.ErrorAt),
 			LastMatch: rulesapi.EventTime(r.LastMatch), Taken: countsOf(r.Taken), Ended: countsOf(r.Ended),
 		}
 		states[r.ID] = state
 	}
 	return states
+}
+
+// errorTime is the event time of an error, zero where nobody knows it any more.
+func errorTime(t cep.Time) time.Time {
+	if t == 0 {
+		return time.Time{}
+	}
+	return rulesapi.EventTime(t)
 }
 
 func countsOf(counts []engine.Count) []rulesapi.Count {

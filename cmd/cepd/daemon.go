@@ -377,6 +377,9 @@ func (d *daemon) routes() []route {
 	return []route{
 		{http.MethodGet, "/healthz", need{public: true}, d.healthz},
 		{http.MethodGet, "/ready", need{public: true}, d.ready},
+		// Balancers ask with HEAD, too.
+		{http.MethodHead, "/healthz", need{public: true}, d.healthz},
+		{http.MethodHead, "/ready", need{public: true}, d.ready},
 		{http.MethodGet, "/metrics", viewer, d.showMetrics},
 		{http.MethodGet, "/status", viewer, d.showStatus},
 		{http.MethodGet, "/-/reload", viewer, d.showReload},

@@ -111,7 +111,7 @@ func TestRoutesAskForCredentials(t *testing.T) {
 		}
 	}
 	for name, r := range routes {
-		if r.need.public != slices.Contains([]string{"GET /healthz", "GET /ready"}, name) {
+		if r.need.public != slices.Contains([]string{"GET /healthz", "GET /ready", "HEAD /healthz", "HEAD /ready"}, name) {
 			t.Errorf("%s is public: %t", name, r.need.public)
 		}
 		if r.need.role == rulesapi.NoRole && !r.need.public && !r.need.push {
@@ -353,6 +353,32 @@ func TestSizes(t *testing.T) {
 		if e.ServeHTTP(w, r); w.Code != want {
 			t.Errorf("%d bytes: %d", size, w.Code)
 		}
+	}
+}
+
+// An answer may take longer than a request: it is not cut off when the time for reading is over.
+func TestLongAnswers(t *testing.T) {
+	g, err := newGuard(config.HTTP{Rate: fast}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const reading = 50 * time.Millisecond
+	e := echo.New()
+	e.Use(g.protect(map[string]need{"GET /live": {role: rulesapi.Viewer}}))
+	e.GET("/live", func(c echo.Context) error {
+		select {
+		case <-time.After(4 * reading):
+			return c.String(http.StatusOK, "all of it")
+		case <-c.Request().Context().Done():
+			return c.String(http.StatusGone, "cut off")
+		}
+	})
+	server := httptest.NewUnstartedServer(e)
+	server.Config.ReadTimeout = reading
+	server.Start()
+	defer server.Close()
+	if code, _, text := ask(t, "GET", server.URL+"/live"); code != http.StatusOK || text != "all of it" {
+		t.Errorf("%d %s", code, text)
 	}
 }
 

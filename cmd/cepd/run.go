@@ -118,6 +118,9 @@ func runJob(cmd *cobra.Command, f runFlags) error {
 		return err
 	}
 	log := newLogger(stderr, c.Log)
+	if !anyEnabled(set) {
+		log.Warn("all rules are disabled: nothing is found before one is enabled", "rules", len(set.Rules))
+	}
 	if len(diagnostics) > 0 {
 		log.Warn("cepd check -c shows warnings", "config", f.file, "found", countDiagnostics(diagnostics))
 	}
@@ -136,7 +139,7 @@ func runJob(cmd *cobra.Command, f runFlags) error {
 
 // runnable reports what the flags and the configuration cannot mean together.
 func runnable(c *config.Config, set *rules.Set, f runFlags) error {
-	if !slices.ContainsFunc(set.Rules, func(r *patterns.Rule) bool { return r.Enabled }) {
+	if changes := c.HTTP.Listen != "off" || c.Reload.Watch; !anyEnabled(set) && (f.once || !changes) {
 		return usagef("there is no rule to run: all of %s are disabled", plural(len(set.Rules), "rule"))
 	}
 	for _, s := range c.Streams {
@@ -145,6 +148,11 @@ func runnable(c *config.Config, set *rules.Set, f runFlags) error {
 		}
 	}
 	return nil
+}
+
+// anyEnabled reports whether there is a rule that runs.
+func anyEnabled(set *rules.Set) bool {
+	return slices.ContainsFunc(set.Rules, func(r *patterns.Rule) bool { return r.Enabled })
 }
 
 // logStart says what runs.
