@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/cepd/cepd/cep"
 	"github.com/cepd/cepd/patterns"
@@ -46,8 +47,10 @@ func (s *Set) Named() []string { return slices.Sorted(maps.Keys(s.named)) }
 
 // ID is a hash over the names and contents of all files, in hex: sets with equal ids mean the same.
 func (s *Set) ID() string {
-	s.id.Do(func() { s.hash = s.sum() })
-	return s.hash
+	if s.id == nil {
+		return s.sum()
+	}
+	return s.id()
 }
 
 func (s *Set) sum() string {
@@ -143,5 +146,7 @@ func compileAll(sources []patterns.Source, files tree, read func(string) ([]byte
 	if compiled == nil {
 		return nil, diagnostics
 	}
-	return &Set{Set: compiled, Sources: sources, files: files, named: named}, diagnostics
+	set := &Set{Set: compiled, Sources: sources, files: files, named: named}
+	set.id = sync.OnceValue(set.sum)
+	return set, diagnostics
 }

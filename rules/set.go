@@ -1,10 +1,6 @@
 package rules
 
-import (
-	"sync"
-
-	"github.com/cepd/cepd/patterns"
-)
+import "github.com/cepd/cepd/patterns"
 
 // Set is a compiled set of rules and the files it came from. It is immutable.
 type Set struct {
@@ -15,8 +11,8 @@ type Set struct {
 	files tree
 	// named are the contents of the files that rules name, by the name that they were read under.
 	named map[string][]byte
-	id    sync.Once
-	hash  string // what ID returns
+	// id is what ID returns, computed once; nil: for each call.
+	id func() string
 }
 
 // ReadFile reads a file that a rule names. The name is relative to the rule file, which must be one of the set's sources;
