@@ -580,9 +580,10 @@ func (a *API) replaceDraft(r *request, set *rules.Set, sent []ManagedRule) (*dra
 		return nil, err
 	}
 	out := &draft{files: map[string][]byte{}, old: strings.Trim(all.ETag, `"`)}
+	before := make(map[string]string, len(all.Rules))
 	for _, m := range all.Rules {
 		out.files[a.managed.name(m.ID)] = nil
-		out.ids = append(out.ids, m.ID)
+		before[m.ID] = m.Text
 	}
 	var checks []func(*rules.Set) error
 	seen := map[string]bool{}
@@ -599,9 +600,13 @@ func (a *API) replaceDraft(r *request, set *rules.Set, sent []ManagedRule) (*dra
 			return nil, err
 		}
 		out.files[name] = []byte(m.Text)
-		out.ids = append(out.ids, m.ID)
+		if old, was := before[m.ID]; !was || old != m.Text {
+			out.ids = append(out.ids, m.ID)
+		}
+		delete(before, m.ID)
 		checks = append(checks, holdsOne(name, m.ID))
 	}
+	out.ids = append(out.ids, slices.Sorted(maps.Keys(before))...) // these go
 	var versions strings.Builder
 	for _, id := range slices.Sorted(maps.Keys(seen)) {
 		fmt.Fprintf(&versions, "%s %s\n", id, hashOf(out.files[a.managed.name(id)]))

@@ -85,6 +85,8 @@ type RuleState struct {
 	Silenced   uint64 `json:"silenced"`
 	// Refused counts what limits kept from being.
 	Refused uint64 `json:"refused"`
+	// Evaluation is about how long its machines have worked.
+	Evaluation time.Duration `json:"evaluation_ns"`
 	// Errors is the number of evaluation errors, LastError the newest of them, LastErrorAt its event time.
 	Errors      uint64    `json:"errors"`
 	LastError   string    `json:"last_error,omitempty"`

@@ -66,7 +66,7 @@ func TestReplaceAll(t *testing.T) {
 	for _, c := range r.Changes {
 		changes = append(changes, c.Rule+" "+c.Kind)
 	}
-	if d := cmp.Diff([]string{"a kept", "c draining", "d added", "b deleted"}, changes); d != "" || r.Kept != 2 || ids() != "a c d" {
+	if d := cmp.Diff([]string{"c draining", "d added", "b deleted"}, changes); d != "" || r.Kept != 3 || ids() != "a c d" {
 		t.Errorf("managed: %s, changes %s", ids(), d)
 	}
 	// All or nothing.

@@ -16,10 +16,12 @@ import (
 // prefix begins the names of variables that set something.
 const prefix = "CEPD_"
 
-// testVariables belong to the tests and to programs built for them, and set nothing here.
+// testVariables belong to the tests, to programs built for them and to other commands, and set nothing here.
 var testVariables = []string{
 	"CEPD_CI", "CEPD_VECTORS", "CEPD_CASES", "CEPD_DATA", "CEPD_EXHAUSTIVE", "CEPD_REDIS_SERVERS", "CEPD_FAILPOINT", "CEPD_UPDATE",
 	"CEPD_SEEDS", "CEPD_KILLS", "CEPD_KAFKA_LENT",
+	// These are of the commands that speak to a running job.
+	"CEPD_SERVER", "CEPD_TOKEN_FILE",
 }
 
 // Layers are what stands above the file.
