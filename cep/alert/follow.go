@@ -226,6 +226,20 @@ func (m *Maker) Join(older *Maker) {
 	}
 }
 
+// Continue is Adopt where the rule suppresses and follows its alerts as it did: then nothing has to be copied, and what
+// [Maker.Changes] knows stays as it is. false: it does not, and nothing has happened. The Maker must not have made anything
+// yet, and the other one must not be used any more.
+func (m *Maker) Continue(old *Maker) bool {
+	p, q := m.plan, old.plan
+	same := (p.Suppress == nil) == (q.Suppress == nil) && (p.Suppress == nil || p.Suppress.equal(q.Suppress)) &&
+		(p.Follow == nil) == (q.Follow == nil) && (p.Follow == nil || *p.Follow == *q.Follow)
+	if !same || old.joined || old.joinedSpans {
+		return false
+	}
+	m.spans, m.following, m.counters = old.spans, old.following, old.counters
+	return true
+}
+
 // Adopt takes over what another Maker of the rule remembers: its counters, its spans of suppression if the rule suppresses
 // as it did, and its open alerts. Those end, and are returned, if the rule no longer says when they do.
 func (m *Maker) Adopt(old *Maker, now cep.Moment) []Out {

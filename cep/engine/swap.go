@@ -166,7 +166,7 @@ func (c *Core) successor(set *rules.Set, streams []Stream, o Options) (*Core, er
 
 // resume makes a Core that has only been assembled go on from a state.
 func (c *Core) resume(state *State) []Change {
-	w := &swap{core: c, old: state.core, state: state, machines: map[*version][]*nfa.Machine{}, before: map[*version]*version{}, adopted: map[*version]bool{}}
+	w := &swap{core: c, old: state.core, state: state, machines: map[*version][]*nfa.Machine{}, before: map[*version]*version{}, adopted: map[*version]bool{}, continued: map[*version]bool{}}
 	c.adoptStreams(state.standing, nil)
 	w.plan()
 	c.complete()
@@ -197,8 +197,8 @@ type swap struct {
 	// machines are those that go on, by the version in the new Core, and before the versions that they were of.
 	machines map[*version][]*nfa.Machine
 	before   map[*version]*version
-	// adopted are the versions whose open alerts went to others.
-	adopted map[*version]bool
+	// adopted are the versions whose open alerts went to others, continued those whose makers go on as they are.
+	adopted, continued map[*version]bool
 }
 
 // plan decides what becomes of each rule.
@@ -358,7 +358,8 @@ func (c *Core) addOlder(v *version) {
 	v.heir.drains = append(v.heir.drains, v)
 }
 
-// forget takes back the records of what does not go on: with the next barrier, as what changes with it. Makers begin new books.
+// forget takes back the records of what does not go on: with the next barrier, as what changes with it. Makers begin new books,
+// but for those that go on as they are.
 func (w *swap) forget() {
 	c, block := w.core, &arena{}
 	c.unsaved = w.old.unsaved
@@ -373,8 +374,14 @@ func (w *swap) forget() {
 		if x.gone {
 			continue
 		}
-		x.maker.StoredKeys(func(key []byte) { put(v, v.book, kindMaker, string(key)) })
-		if now := goesOn[v]; now != nil {
+		now := goesOn[v]
+		if now != nil && now.heir == nil && c.back.issuers[now].maker.Continue(x.maker) {
+			now.book = v.book
+			w.continued[v] = true
+		} else {
+			x.maker.StoredKeys(func(key []byte) { put(v, v.book, kindMaker, string(key)) })
+		}
+		if now != nil {
 			y := c.back.issuers[now]
 			y.merged, y.counters = x.merged, x.counters
 			continue
@@ -442,7 +449,9 @@ func (w *swap) takeVersion(v *version) {
 	if before := w.predecessor(v); before != nil {
 		w.adopted[before] = true
 		x := c.back.issuers[v]
-		w.send(v, x.maker.Adopt(w.old.back.issuers[before].maker, cep.Moment{Time: before.clock.released, Seq: cep.ByTime}))
+		if !w.continued[before] {
+			w.send(v, x.maker.Adopt(w.old.back.issuers[before].maker, cep.Moment{Time: before.clock.released, Seq: cep.ByTime}))
+		}
 		for _, older := range v.drains {
 			x.maker.Join(c.back.issuers[older].maker)
 		}
