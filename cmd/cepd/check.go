@@ -26,6 +26,8 @@ const rulesDir = "rules"
 // newCheck returns `cepd check`.
 func newCheck() *cobra.Command {
 	var verbose, asJSON bool
+	var format string
+	var events []string
 	var job jobFlags
 	cmd := &cobra.Command{
 		Use:   "check [PATH... | -c FILE]",
@@ -35,6 +37,9 @@ what is wrong, what to write instead. Without a PATH the directory "rules" is re
 
 With -c read the configuration of a job and its rules as cepd run does, and print the configuration that is in force:
 the file, what CEPD_* variables and --set put in place of it, and the defaults. Nothing is opened or changed.
+
+With --events hold the rules against recorded events: fields that none of them has, and steps that none of them fits,
+are warnings, with the values that the fields really have.
 
 The exit code is 0 where there is no mistake (warnings are none), 3 where there are some, 2 for a PATH that is not
 there.`,
@@ -47,14 +52,24 @@ there.`,
   # A configuration and its rules, and where each value comes from
   cepd check -v -c cepd.yaml
 
-  # The mistakes for another program
-  cepd check --json rules/ | jq -r '.diagnostics[].message'`,
+  # What a recording says about the rules: misspelt fields, steps that can never be
+  cepd check rules/ssh.yaml --events auth=auth.jsonl.gz
+
+  # The mistakes for another program, and as marks in GitHub Actions
+  cepd check --format json rules/ | jq -r '.diagnostics[].message'
+  cepd check --format github rules/`,
 		ValidArgsFunction: completeRules,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var cfg *config.Config
 			var set *rules.Set
 			var diagnostics patterns.Diagnostics
 			var err error
+			if asJSON {
+				format = "json"
+			}
+			if !slices.Contains(checkFormats, format) {
+				return usagef("--format: %q is none of %s", format, strings.Join(checkFormats, ", "))
+			}
 			switch {
 			case job.file == "" && len(job.set) > 0:
 				return usagef("--set is about a configuration: name it with -c FILE")
@@ -68,19 +83,31 @@ there.`,
 			if err != nil {
 				return err
 			}
+			if len(events) > 0 && set != nil {
+				found, err := checkEvents(cmd.Context(), set, events, cmd.InOrStdin())
+				if err != nil {
+					return err
+				}
+				diagnostics = append(diagnostics, found...)
+			}
 			out := cmd.OutOrStdout()
 			clocks, err := clocksOf(cfg, set)
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				if err := writeJSON(out, reportOf(set, clocks, diagnostics)); err != nil {
-					return err
+			if format != "text" {
+				switch format {
+				case "json":
+					err = writeJSON(out, reportOf(set, clocks, diagnostics))
+				case "github":
+					err = writeGitHub(newPrinter(out), diagnostics)
+				case "sarif":
+					err = writeJSON(out, sarifOf(diagnostics))
 				}
-				if set == nil {
-					return silent(exitRules)
+				if err == nil && set == nil {
+					err = silent(exitRules)
 				}
-				return nil
+				return err
 			}
 			if err := showDiagnostics(cmd.ErrOrStderr(), diagnostics); err != nil {
 				return err
@@ -107,7 +134,10 @@ there.`,
 		},
 	}
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "describe each rule: streams, key, clock, program; say where each value of a configuration comes from")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: the rules and all diagnostics")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "the same as --format json")
+	cmd.Flags().StringVar(&format, "format", "text", "text; json: the rules and all diagnostics; github: marks in GitHub Actions; sarif")
+	cmd.Flags().StringArrayVar(&events, "events", nil, "`[NAME=]PATH` of recorded events that the rules are held against; repeat for other streams")
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(checkFormats, cobra.ShellCompDirectiveNoFileComp)) // fails only for unknown flags
 	job.add(cmd, "")
 	return cmd
 }

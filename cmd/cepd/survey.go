@@ -35,6 +35,8 @@ type survey struct {
 	fields      map[string]*surveyed
 	more        bool // there are fields beyond those that are counted
 	samples     []sample
+	// each makes what is told of every event, for the records of a format; nil: nobody is.
+	each func(source.Format) func(data []byte)
 }
 
 // sample is an event as it was read, and its fields.
@@ -69,24 +71,28 @@ func (f *surveyed) frequent() []string {
 
 // surveyFiles reads the events of a stream, at most limit of them.
 func surveyFiles(ctx context.Context, in input, form filesource.Form, stdin io.Reader, limit int) (*survey, error) {
+	s := &survey{fields: map[string]*surveyed{}}
+	return s, s.readFiles(ctx, in, form, stdin, limit)
+}
+
+func (s *survey) readFiles(ctx context.Context, in input, form filesource.Form, stdin io.Reader, limit int) error {
 	readers, err := filesource.Open(filesource.Config{
 		Stream: in.stream, Paths: in.paths, Partitions: source.NewPartitions(in.stream), Form: form, Stdin: stdin,
 	})
 	if err != nil {
-		return nil, usagef("--stream %s: %w", in.stream, plainPath(err))
+		return usagef("--stream %s: %w", in.stream, plainPath(err))
 	}
 	defer func() {
 		for _, r := range readers {
 			_ = r.Close() // only read from
 		}
 	}()
-	s := &survey{fields: map[string]*surveyed{}}
 	for _, r := range readers {
 		if err := s.read(ctx, r, limit); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return s, nil
+	return nil
 }
 
 func decoderOf(f source.Format, t codec.TimeSpec) codec.Decoder {
@@ -99,6 +105,10 @@ func decoderOf(f source.Format, t codec.TimeSpec) codec.Decoder {
 
 func (s *survey) read(ctx context.Context, r source.Reader, limit int) error {
 	decoder := decoderOf(r.Format(), codec.TimeSpec{})
+	var each func([]byte)
+	if s.each != nil {
+		each = s.each(r.Format())
+	}
 	var ev cep.Event
 	for s.events < limit {
 		rec, err := r.Next(ctx)
@@ -119,6 +129,9 @@ func (s *survey) read(ctx context.Context, r source.Reader, limit int) error {
 			continue
 		}
 		s.take(rec.Data, r.Format(), ev.Raw)
+		if each != nil {
+			each(rec.Data)
+		}
 	}
 	return nil
 }

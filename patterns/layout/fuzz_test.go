@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -56,10 +57,8 @@ func refusable(data []byte) bool {
 		}
 		return false
 	}
-	for _, d := range file.Documents {
-		if odd(d) {
-			return true
-		}
+	if slices.ContainsFunc(file.Documents, odd) {
+		return true
 	}
 	// An explicit key leaves no trace in the tree, and neither does a document that says nothing: "null", or a lone tag.
 	for _, mark := range []string{"?", "---", "...", "~", "!", "null"} {

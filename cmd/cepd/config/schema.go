@@ -107,7 +107,7 @@ func shapeText() shape { return shape{"type": []string{"string", "number", "bool
 // shape is the schema of a value: what it is stands in the words that the documentation uses, each form behind an "or".
 func (s *scalar) shape() shape {
 	var forms []shape
-	for _, what := range strings.Split(s.what, ", or ") {
+	for what := range strings.SplitSeq(s.what, ", or ") {
 		switch {
 		case what == "duration":
 			forms = append(forms, shape{"type": "string", "pattern": `^([0-9]+(ms|[smhdw]))+$`})

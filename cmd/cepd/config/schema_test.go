@@ -38,29 +38,30 @@ func compiledSchema(t *testing.T) *jsonschema.Schema {
 
 // plainValue is a node as JSON has it.
 func plainValue(n *yamlnode.Node) any {
-	switch n.Kind {
-	case yamlnode.Map:
+	if n.Kind == yamlnode.Map {
 		m := map[string]any{}
 		for k, v := range yamlnode.Pairs(n) {
 			m[k.Value] = plainValue(v)
 		}
 		return m
-	case yamlnode.List:
+	}
+	if n.Kind == yamlnode.List {
 		l := []any{}
 		for _, item := range n.Content {
 			l = append(l, plainValue(item))
 		}
 		return l
 	}
-	switch yamlnode.Core(n) {
+	switch kind := yamlnode.Core(n); kind {
 	case yamlnode.CoreNull:
 		return nil
 	case yamlnode.CoreTrue, yamlnode.CoreFalse:
-		return yamlnode.Core(n) == yamlnode.CoreTrue
+		return kind == yamlnode.CoreTrue
 	case yamlnode.CoreInt, yamlnode.CoreFloat:
 		return json.Number(n.Value)
+	default:
+		return n.Value
 	}
-	return n.Value
 }
 
 // validate holds a configuration against the schema; ok is false where it is no YAML.
