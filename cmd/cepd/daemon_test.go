@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -74,13 +76,14 @@ streams:
 sinks:
   out: {file: {path: alerts.jsonl}}
 http: {listen: 127.0.0.1:0, rate: 100000, tokens: tokens.yaml}
+reload: {watch: false}
 `
 
-// serveDaemon runs a daemon until the test ends.
-func serveDaemon(t *testing.T) *served {
+// serveDaemon runs a daemon until the test ends, with more in its configuration.
+func serveDaemon(t *testing.T, more ...string) *served {
 	t.Helper()
 	s := &served{t: t, dir: t.TempDir(), ended: make(chan error, 1)}
-	s.file("cepd.yaml", servedConfig)
+	s.file("cepd.yaml", strings.Replace(servedConfig, "tokens: tokens.yaml", strings.Join(append([]string{"tokens: tokens.yaml"}, more...), ", "), 1))
 	s.file("tokens.yaml", accessText())
 	s.file("rules/any.yaml", "version: 1\nrules: [{id: any, from: logins, by: [user]}]\n")
 	f := runFlags{jobFlags: jobFlags{file: filepath.Join(s.dir, "cepd.yaml")}}
@@ -228,5 +231,97 @@ func TestLiveStreams(t *testing.T) {
 	err := <-s.ended
 	if s.ended <- nil; err != nil || time.Since(begun) > drainTimeout {
 		t.Errorf("%v after %s", err, time.Since(begun))
+	}
+}
+
+// send sends a request as an administrator.
+func (s *served) send(method, path, body string) (status int, answer string) {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(s.t.Context(), method, s.at+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+adaToken)
+	r.Header.Set("Content-Type", "application/yaml")
+	a, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	text, err := io.ReadAll(a.Body)
+	if err = errors.Join(err, a.Body.Close()); err != nil {
+		s.t.Fatal(err)
+	}
+	return a.StatusCode, string(text)
+}
+
+// A change that is only asked for says what it would do, rule by rule, and does nothing.
+func TestDryRun(t *testing.T) {
+	s := serveDaemon(t)
+	reload := func(query string) reloadAnswer {
+		t.Helper()
+		code, text := s.send("POST", "/-/reload"+query, "")
+		var a reloadAnswer
+		if err := json.Unmarshal([]byte(text), &a); code != http.StatusOK || err != nil {
+			t.Fatal(code, err, text)
+		}
+		return a
+	}
+	before := reload("?dry_run=true")
+	if !before.Unchanged || !before.DryRun || len(before.Changes) != 0 || before.Read == "" {
+		t.Errorf("%+v", before)
+	}
+	s.file("rules/more.yaml", "version: 1\nrules: [{id: more, from: logins, by: [user]}]\n")
+	would := reload("?dry_run=true")
+	if would.Unchanged || would.Set == before.Set || len(would.Changes) != 2 {
+		t.Fatalf("%+v", would)
+	}
+	kinds := map[string]string{}
+	for _, c := range would.Changes {
+		if kinds[c.Rule] = c.Kind; c.Text == "" {
+			t.Errorf("%+v", c)
+		}
+	}
+	if kinds["any"] != "kept" || kinds["more"] != "added" {
+		t.Errorf("%v", kinds)
+	}
+	if code, _ := s.send("GET", "/v1/rules/more", ""); code != http.StatusNotFound {
+		t.Errorf("a dry run made a rule: %d", code)
+	}
+	if did := reload(""); did.Unchanged || did.Set != would.Set || did.Epoch == 0 || len(did.Changes) != 2 {
+		t.Errorf("%+v", did)
+	}
+	if code, _ := s.send("GET", "/v1/rules/more", ""); code != http.StatusOK {
+		t.Errorf("the rule is not there: %d", code)
+	}
+}
+
+// What cannot be noted is not done: not by files, and not over HTTP, where no file is left behind either.
+func TestUnnotedChanges(t *testing.T) {
+	s := serveDaemon(t, "audit: none/audit.jsonl")
+	s.file("rules/more.yaml", "version: 1\nrules: [{id: more, from: logins, by: [user]}]\n")
+	if code, text := s.send("POST", "/-/reload", ""); code < 500 || !strings.Contains(text, "nothing was changed, because it cannot be noted") {
+		t.Errorf("%d %s", code, text)
+	}
+	if err := os.Remove(filepath.Join(s.dir, "rules/more.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	if code, text := s.send("PUT", "/v1/rules/mine", "version: 1\nrules: [{id: mine, from: logins, by: [user]}]\n"); code != http.StatusServiceUnavailable {
+		t.Errorf("%d %s", code, text)
+	}
+	if _, err := os.Stat(filepath.Join(s.dir, "rules/managed/mine.yaml")); err == nil {
+		t.Error("a file was written")
+	}
+	if code, text := s.send("POST", "/v1/checkpoints", ""); code != http.StatusServiceUnavailable {
+		t.Errorf("%d %s", code, text)
+	}
+	if err := os.Mkdir(filepath.Join(s.dir, "none"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if code, text := s.send("PUT", "/v1/rules/mine", "version: 1\nrules: [{id: mine, from: logins, by: [user]}]\n"); code != http.StatusCreated {
+		t.Errorf("%d %s", code, text)
+	}
+	lines := readAudit(t, filepath.Join(s.dir, "none/audit.jsonl"))
+	if n := len(lines); n < 2 || lines[n-2].Action != "create" || lines[n-2].Who != "ada" || lines[n-1].Outcome != outcomeDone {
+		t.Errorf("%+v", lines)
 	}
 }
