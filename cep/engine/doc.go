@@ -3,7 +3,8 @@
 // A [Core] times events, puts them into the one total order, moves the rules' machines and hands out alerts. [Replay]
 // drives a Core from the readers of package source. A [Summary] tells where everything went. [Core.Barrier] ends an epoch: its
 // [Cut] is what has changed since the one before, and [Restore] goes on from there in another process. A [State] is what a Core
-// knew when it was left: [Resume] goes on, with the same rules or others.
+// knew when it was left: [Resume] goes on, with the same rules or others, and [Core.Swap] is both in one. [Core.OpenStarts] lists
+// what rules wait for.
 //
 //	core, err := engine.New(set, []engine.Stream{{Name: "auth", Lateness: 5 * time.Second}}, engine.Options{
 //		Alert: func(a *cep.Alert) { fmt.Println(a.Title) },

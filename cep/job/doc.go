@@ -2,7 +2,8 @@
 //
 // A [Config] says what to read, which rules to run, where alerts go and where state is kept. [New] restores the job from the
 // newest sound epoch of its store, or proves that it never ran. [Job.Run] reads until its context ends, [Job.Drain] ends it
-// in an orderly way, and [Job.Status] says how it is.
+// in an orderly way, and [Job.Status] says how it is. [Job.Swap] changes its rules while it runs, [Job.Plan] says what that would do, and
+// [Job.OpenStarts] what its rules wait for.
 //
 //	j, err := job.New(ctx, job.Config{Name: "fraud", Rules: set, Streams: streams, Sinks: outputs, Store: store, ...})
 //	if err != nil {
@@ -18,9 +19,12 @@
 // transaction of the store, beside the engine, which goes on; one epoch is under way at a time. A publisher for each sink
 // sends what is committed. docs/exactly-once.md tells why each alert arrives once, and when it does not.
 //
+// Another set of rules takes over in the sequencer, between two batches: the engine is left behind a watermark and goes on with
+// the set, readers are turned to where events wait, and the epoch that begins there holds it.
+//
 // # Concurrency
 //
-// Run is called once. Drain, Checkpoint and Status may be called from any goroutine while it runs. When it has returned, no
+// Run is called once. Drain, Checkpoint, Swap, Plan, OpenStarts and Status may be called from any goroutine while it runs. When it has returned, no
 // goroutine of the job is left; store, sinks and sources belong to the caller.
 //
 // # Cost

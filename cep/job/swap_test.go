@@ -488,3 +488,41 @@ func TestCommittedIsTold(t *testing.T) {
 		}
 	})
 }
+
+// TestAListChangesAlone: what a list holds is no part of a rule's meaning: open starts stay, and events above the watermark see
+// the new one.
+func TestAListChangesAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "auth")
+		s := w.stream("auth")
+		with := func(list string) *rules.Set {
+			t.Helper()
+			set, err := rules.FromFiles([]rules.File{
+				{Name: "r.yaml", Rules: true, Data: []byte("version: 1\nlists: {bad: {file: bad.csv, column: user}}\nrules:\n" +
+					`- {id: pair, from: auth, by: [user], within: 1m, sequence: [{step: a, where: kind == "a"}, {step: b, where: kind == "b" and user in $bad}]}` + "\n")},
+				{Name: "bad.csv", Data: []byte("user\n" + list)},
+			}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return set
+		}
+		l := w.run(func(c *Config) { c.Rules = with("x\n") })
+		s.write("0", event(1, "a", "x"), event(1, "a", "y"), event(3, "z", "z"))
+		settle(3 * time.Second)
+		done, err := l.Swap(t.Context(), with("y\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]RuleChange{{Rule: "pair", Kind: "kept", Starts: 2}}, done.Changes); diff != "" {
+			t.Error(diff)
+		}
+		s.write("0", event(5, "b", "x"), event(6, "b", "y"), event(20, "z", "z"))
+		settle(3 * time.Second)
+		if got := w.sent("out", "key"); !slices.Equal(got, []string{`{"user":"y"}`}) {
+			t.Errorf("sent %v", got)
+		}
+		l.crash()
+		_ = l.wait()
+	})
+}
