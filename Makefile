@@ -13,7 +13,14 @@ FUZZTIME ?= 20s
 # Further Redis and Valkey servers that the tests run on: those that make deps could get.
 export CEPD_REDIS_SERVERS ?= $(shell sh test/redis/servers.sh --list $(BIN)/redis)
 
-.PHONY: help demo test check lint race bench fuzz golden exhaustive sim kill soak kafka kafka-stop deps build clean
+# What is installed and released is one static binary, the same bytes from the same commit wherever it is built.
+PREFIX ?= /usr/local
+DESTDIR ?=
+PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
+export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+STATIC := CGO_ENABLED=0 go build -trimpath -ldflags '-s -w $(LDFLAGS)'
+
+.PHONY: install release help demo test check lint race bench fuzz golden exhaustive sim kill soak kafka kafka-stop deps build clean
 
 help: ## what there is
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | column -t -s $$'\t'
@@ -21,6 +28,13 @@ help: ## what there is
 build: ## the binary, bin/cepd
 	@mkdir -p $(BIN)
 	@go build -ldflags '$(LDFLAGS)' -o $(BIN)/cepd ./cmd/cepd
+
+install: ## the binary, manual pages, completions, service and examples below PREFIX (/usr/local), in DESTDIR for packages
+	@$(STATIC) -o $(BIN)/static/cepd ./cmd/cepd
+	@BINARY=$(BIN)/static/cepd PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' sh deploy/install.sh
+
+release: ## archives for PLATFORMS and their checksums, in build/release
+	@STATIC="$(STATIC)" VERSION='$(VERSION)' PLATFORMS='$(PLATFORMS)' sh deploy/release.sh build/release
 
 demo: ## 200,000 generated events through the shipped rules; needs nothing but Go
 	@[ -x $(BIN)/cepd ] || echo "building cepd: the first time fetches its modules and takes a minute or two"
@@ -50,7 +64,7 @@ exhaustive: ## machine against oracle on all patterns of up to 5 operators (a qu
 
 SEEDS ?= 2000
 sim: ## whole-engine simulation with crashes, lost replies and failovers: SEEDS (2000) seeds from FROM on
-	@go test ./test/sim -run '^TestSeeds$$' -count 1 -timeout 0 -v -seeds $(SEEDS) -from $${FROM:-1} | grep -v '^=== '
+	@go test ./test/sim -run '^(TestSeeds|TestTopics)$$' -count 1 -timeout 0 -v -seeds $(SEEDS) -topics $(SEEDS) -from $${FROM:-1} | grep -v '^=== '
 
 N ?= 50
 SOAK ?= 3m
@@ -89,6 +103,7 @@ deps: ## what the full suite and the linters need
 	@mkdir -p $(BIN)
 	@go run ./test/kafka fetch
 	@sh test/redis/servers.sh $(BIN)/redis
+	@sh test/deploy/promtool.sh $(BIN)
 	@[ -x $(BIN)/node/node_modules/yaml-language-server/bin/yaml-language-server ] || { command -v npm >/dev/null && npm install --silent --no-audit --no-fund --prefix $(BIN)/node yaml-language-server@$(YAMLLS_VERSION) || echo "yaml-language-server is not installed: npm is not there, or its registry did not answer (the test of completion in editors is skipped)"; }
 	@go mod download
 	@[ "$$($(BIN)/gofumpt -version 2>/dev/null | cut -d' ' -f1)" = $(GOFUMPT_VERSION) ] || { echo "building gofumpt $(GOFUMPT_VERSION)"; GOBIN=$(BIN) go install mvdan.cc/gofumpt@$(GOFUMPT_VERSION); }

@@ -38,12 +38,13 @@ func newHealthcheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "healthcheck [-c FILE] [--ready]",
 		Short: "Ask the running job whether it is well, for container runtimes",
-		Long: `Ask the job that a configuration describes, over its listener on this machine, whether it is alive: exit code 0 says so,
-and 1 that it is not, or cannot be reached. With --ready ask whether everything is as it should be; what is not is named.
+		Long: `Ask the job that a configuration describes, over its listener on this machine, whether it is alive: exit
+code 0 says so, and 1 that it is not, or cannot be reached. With --ready ask whether everything is as it should be;
+what is not is named.
 
-An image without a shell can check itself with it. The listener's certificate is expected to be that of the configuration.
-Alive is not asked of what lies outside: a job that waits for a destination or a disk is alive, and starting it again helps
-nobody. Ready is for those who want to know, and for load balancers.`,
+An image without a shell can check itself with it. The listener's certificate must be that of the configuration.
+A job that waits for a destination or a disk is alive, and starting it again helps nobody. Ready is for those who
+want to know, and for load balancers.`,
 		Example: `  # In a Dockerfile
   HEALTHCHECK CMD ["/usr/bin/cepd", "healthcheck", "-c", "/etc/cepd/cepd.yaml"]
 

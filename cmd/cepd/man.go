@@ -12,8 +12,8 @@ func newMan() *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIR",
 		Short: "Write the manual pages",
-		Long: `Write a manual page for cepd and one for each command into a directory. Their date is that of SOURCE_DATE_EPOCH where it is
-set, so that a build can be repeated.`,
+		Long: `Write a manual page for cepd and one for each command into a directory. Their date is that of
+SOURCE_DATE_EPOCH where it is set, so that a build can be repeated.`,
 		Example: `  # Into a directory that man looks into
   cepd man /usr/local/share/man/man1
 
