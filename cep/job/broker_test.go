@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -251,6 +252,80 @@ func TestSourcesAreTold(t *testing.T) {
 		if at := last(); at["0"] != 10*104+1 {
 			t.Errorf("told %v at the end", at)
 		}
+		_ = l.wait()
+	})
+}
+
+// severedTopic is a topic whose broker may be away.
+type severedTopic struct {
+	*topic
+	away *atomic.Bool
+}
+
+// Watch implements [source.Source].
+func (s *severedTopic) Watch(ctx context.Context, known []string, d source.Discovery) error {
+	return s.tapesSource.Watch(ctx, known, severedDiscovery{d, s})
+}
+
+type severedDiscovery struct {
+	source.Discovery
+	topic *severedTopic
+}
+
+// Found implements [source.Discovery].
+func (d severedDiscovery) Found(r source.Reader) {
+	d.Discovery.Found(&severedReader{&topicReader{r.(*tapeReader), d.topic.topic}, d.topic.away})
+}
+
+type severedReader struct {
+	*topicReader
+	away *atomic.Bool
+}
+
+// Severed implements [source.Severed].
+func (r *severedReader) Severed() bool { return r.away.Load() }
+
+// TestNobodyIsIdleWhoCannotBeHeard: while a broker is away its partitions are not idle and time does not pass for them, so that
+// what has piled up meanwhile is not late.
+func TestNobodyIsIdleWhoCannotBeHeard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "auth")
+		s := w.stream("auth")
+		s.write("0", event(1, "a", "x"))
+		s.write("1", event(1, "a", "y"))
+		away := &atomic.Bool{}
+		l := w.run(asTopic(&topic{identity: "T", told: make(chan map[string]int64, 1000)}), func(c *Config) {
+			c.Streams[0].Source = &severedTopic{c.Streams[0].Source.(*topic), away}
+			c.Streams[0].Idle = 10 * time.Second
+		})
+		settle(5 * time.Second)
+		away.Store(true)
+		settle(10 * time.Minute)
+		if st := l.Status().Streams[0]; st.Idle != 0 {
+			t.Errorf("%d partitions are idle", st.Idle)
+		}
+		away.Store(false)
+		s.write("0", event(2, "b", "x"), event(60, "z", "z"))
+		s.write("1", event(3, "b", "y"), event(60, "z", "z"))
+		settle(5 * time.Second)
+		if st := l.Status().Streams[0]; st.Late+st.Returned != 0 || len(w.sent("out")) != 2 {
+			t.Errorf("%d late, %d returned, %d alerts", st.Late, st.Returned, len(w.sent("out")))
+		}
+		settle(time.Minute)
+		if st := l.Status().Streams[0]; st.Idle != 2 {
+			t.Errorf("%d partitions are idle", st.Idle)
+		}
+		// Also where they were idle before: the time of the outage does not count for them.
+		away.Store(true)
+		settle(10 * time.Minute)
+		away.Store(false)
+		settle(2 * time.Second)
+		s.write("0", event(180, "z", "z"))
+		settle(5 * time.Second)
+		if st := l.Status().Streams[0]; st.Late+st.Returned != 0 {
+			t.Errorf("%d late, %d returned", st.Late, st.Returned)
+		}
+		l.crash()
 		_ = l.wait()
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/cepd/cepd/cep/engine"
+	"github.com/cepd/cepd/cep/source"
 )
 
 // heldAfter is how long time must stand still for rules while others wait in the order buffer before the partition that
@@ -67,6 +68,10 @@ func (s *sequencer) findIdle(st *stream) {
 		if in.idle || in.ended || in.ready || in.rereading && !away || s.now.Sub(in.silence) < st.Idle {
 			continue
 		}
+		if in.severed() { // nobody knows whether it is silent
+			in.silence = s.now
+			continue
+		}
 		s.lose(in)
 		s.core.Idle(in.id)
 		in.idle, s.released = true, false
@@ -80,6 +85,12 @@ func (s *sequencer) findIdle(st *stream) {
 func (s *sequencer) tick(st *stream) {
 	idle := 0
 	for _, in := range st.inputs {
+		if in.severed() { // what is there and not heard of must not be late: this time does not count
+			if !st.ticked.IsZero() {
+				st.ticked = s.now
+			}
+			return
+		}
 		if in.idle {
 			idle++
 		} else if !in.ended {
@@ -98,6 +109,12 @@ func (s *sequencer) tick(st *stream) {
 		s.core.Tick(st.Name, passed)
 		s.released = false
 	}
+}
+
+// severed says that the source of the input cannot hear of what comes.
+func (in *input) severed() bool {
+	v, ok := in.reader.(source.Severed)
+	return ok && v.Severed()
 }
 
 // watch names what holds streams back, once it has for a while, and again when it is over.
