@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 
 	"github.com/cepd/cepd/cep"
 	"github.com/cepd/cepd/cep/codec"
@@ -36,6 +37,10 @@ type ReplayConfig struct {
 	Progress func(records uint64)
 	// Batch is as in [Options].
 	Batch int
+	// Shards is the number of goroutines that run rules, beside the one that reads and the one that hands out alerts; with 0 and
+	// 1 all is done in the goroutine of the caller. Output does not depend on it. With more, Alert is called from another
+	// goroutine than Progress.
+	Shards int
 }
 
 // Replay runs the rules over what the readers hold, from the partition with the lowest time first, and ends the input. The
@@ -43,10 +48,11 @@ type ReplayConfig struct {
 func Replay(ctx context.Context, cfg ReplayConfig) (Summary, error) {
 	r := &replay{cfg: cfg}
 	defer r.close()
-	core, err := New(cfg.Rules, cfg.Streams, Options{Alert: r.alert, Batch: cfg.Batch})
+	core, err := New(cfg.Rules, cfg.Streams, Options{Alert: r.alert, Batch: cfg.Batch, Shards: cfg.Shards, Parallel: cfg.Shards > 1})
 	if err != nil {
 		return Summary{}, err
 	}
+	defer core.Close()
 	r.core = core
 	if err := r.open(); err != nil {
 		return Summary{}, err
@@ -55,7 +61,11 @@ func Replay(ctx context.Context, cfg ReplayConfig) (Summary, error) {
 		return core.Summary(), err
 	}
 	core.Finish(cfg.Advance)
-	return core.Summary(), r.failed
+	summary := core.Summary() // waits until all alerts are out
+	if err := core.Err(); err != nil {
+		return summary, fmt.Errorf("run rules: %w", err)
+	}
+	return summary, r.failure()
 }
 
 type replay struct {
@@ -63,7 +73,7 @@ type replay struct {
 	core    *Core
 	inputs  []*input
 	records uint64
-	failed  error // of Alert
+	failed  atomic.Pointer[error] // the first of Alert
 }
 
 // input is a partition that is being read.
@@ -117,9 +127,19 @@ func (r *replay) close() {
 }
 
 func (r *replay) alert(a *cep.Alert) {
-	if r.failed == nil && r.cfg.Alert != nil {
-		r.failed = r.cfg.Alert(a)
+	if r.cfg.Alert == nil || r.failed.Load() != nil {
+		return
 	}
+	if err := r.cfg.Alert(a); err != nil {
+		r.failed.Store(&err)
+	}
+}
+
+func (r *replay) failure() error {
+	if err := r.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // run reads until every partition has ended.
@@ -139,8 +159,11 @@ func (r *replay) run(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("replay %s: %w", in.reader.Name(), err)
 		}
-		if r.failed != nil {
-			return r.failed
+		if err := r.failure(); err != nil {
+			return err
+		}
+		if err := r.core.Err(); err != nil {
+			return fmt.Errorf("run rules: %w", err)
 		}
 		if ended {
 			r.core.End(in.reader.Partition())

@@ -106,6 +106,41 @@ func TestReplay(t *testing.T) {
 	}
 }
 
+// However many goroutines run the rules, the same alerts come in the same order, and the counters agree.
+func TestReplayInShards(t *testing.T) {
+	play := func(shards int) ([]string, engine.Summary) {
+		random := rand.New(rand.NewPCG(1, 2))
+		var readers []source.Reader
+		for _, p := range []*cep.Partition{auth0, auth1} {
+			l := &lines{partition: p}
+			for i := range 3000 {
+				l.text = append(l.text, jsonEvent(i/4, []string{"fail", "ok", "other"}[random.IntN(3)], fmt.Sprint(random.IntN(40))))
+			}
+			readers = append(readers, l)
+		}
+		cfg, alerts := replayOf(t, readers)
+		cfg.Shards = shards
+		s, err := engine.Replay(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return *alerts, s
+	}
+	want, sum := play(1)
+	if len(want) < 100 {
+		t.Fatalf("%d alerts", len(want))
+	}
+	for _, shards := range []int{2, 5} {
+		got, s := play(shards)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%d shards: %s", shards, diff)
+		}
+		if diff := cmp.Diff(sum, s); diff != "" {
+			t.Errorf("%d shards: %s", shards, diff)
+		}
+	}
+}
+
 func TestReplayStops(t *testing.T) {
 	many := func() source.Reader {
 		l := &lines{partition: auth0}
@@ -123,6 +158,17 @@ func TestReplayStops(t *testing.T) {
 	}
 	if s, err := engine.Replay(t.Context(), cfg); !errors.Is(err, full) || n != 1 || s.Streams[0].Events >= 2000 {
 		t.Errorf("error %v after %d alerts, %+v", err, n, s.Streams)
+	}
+
+	// The error ends a replay in goroutines too, if a little later.
+	cfg, _ = replayOf(t, []source.Reader{many()})
+	cfg.Shards, n = 3, 0
+	cfg.Alert = func(*cep.Alert) error {
+		n++
+		return full
+	}
+	if _, err := engine.Replay(t.Context(), cfg); !errors.Is(err, full) || n != 1 {
+		t.Errorf("error %v after %d alerts", err, n)
 	}
 
 	cfg, _ = replayOf(t, []source.Reader{many()})

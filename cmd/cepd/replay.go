@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,6 +22,7 @@ import (
 	"github.com/cepd/cepd/cep/source"
 	"github.com/cepd/cepd/cep/source/filesource"
 	"github.com/cepd/cepd/cep/source/kafkasource"
+	"github.com/cepd/cepd/checkpoint"
 	"github.com/cepd/cepd/patterns"
 	"github.com/cepd/cepd/rules"
 	"github.com/cepd/cepd/rules/ruletest"
@@ -32,6 +35,8 @@ type replayFlags struct {
 	rules, streams, times           []string
 	lateness, tiebreak              []string
 	maxAhead, advance, form, report string
+	// shards is the number of goroutines that run rules.
+	shards int
 	// against are the rules that those of --rules are compared with; asJSON prints the comparison for programs.
 	against string
 	asJSON  bool
@@ -108,6 +113,7 @@ adds, removes and changes is printed, rule by rule; the exit code is 1 where the
 	flags.StringVar(&f.form, "format", "auto", "how events are written: auto, json, csv, tsv")
 	flags.StringVar(&f.from, "from", "", "where to begin in topics (default: at their beginning)")
 	flags.StringVar(&f.to, "to", "", "where to end in topics (default: at their end)")
+	flags.IntVar(&f.shards, "shards", 1, "`NUMBER` of goroutines that run rules; 0: one for each processor. The output is the same")
 	flags.StringVar(&f.report, "summary", "table", "summary on standard error: table, json, none")
 	flags.StringVar(&f.against, "against", "", "`PATH` of the rules before an edit: print what it adds, removes and changes")
 	flags.BoolVar(&f.asJSON, "json", false, "with --against: print JSON")
@@ -204,6 +210,12 @@ func (f *replayFlags) config() (engine.ReplayConfig, error) {
 		cfg.Advance = engine.ToEnd
 	} else if cfg.Advance, err = patterns.ParseDuration(f.advance); err != nil {
 		return cfg, usagef("--advance %s: %w; or \"end\"", f.advance, err)
+	}
+	if cfg.Shards = f.shards; f.shards == 0 {
+		cfg.Shards = runtime.GOMAXPROCS(0)
+	}
+	if cfg.Shards < 1 || cfg.Shards > checkpoint.Slots {
+		return cfg, usagef("--shards %d: 0 to %d, for keys fall into so many slots", f.shards, checkpoint.Slots)
 	}
 	if !slices.Contains([]string{"auto", "json", "csv", "tsv"}, f.form) {
 		return cfg, usagef("--format: %q is none of auto, json, csv, tsv", f.form)
@@ -416,7 +428,10 @@ func runReplay(ctx context.Context, cfg engine.ReplayConfig, out, stderr io.Writ
 	bar := newProgress(stderr, progressOfFiles(cfg.Readers))
 	shared := isTerminal(out) // alerts would be written over the bar where both are on one terminal
 	var line []byte
+	var mu sync.Mutex // of w and line: with shards alerts come from another goroutine than progress
 	cfg.Alert = func(a *cep.Alert) error {
+		mu.Lock()
+		defer mu.Unlock()
 		line = append(alert.AppendJSON(line[:0], a), '\n')
 		if _, err := w.Write(line); err != nil {
 			return fmt.Errorf("write alerts: %w", err)
@@ -424,6 +439,8 @@ func runReplay(ctx context.Context, cfg engine.ReplayConfig, out, stderr io.Writ
 		return nil
 	}
 	cfg.Progress = func(uint64) {
+		mu.Lock()
+		defer mu.Unlock()
 		if w.Buffered() > 0 {
 			if shared {
 				bar.hide()
