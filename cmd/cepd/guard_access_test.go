@@ -1,12 +1,15 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/cepd/cepd/cmd/cepd/config"
 	"github.com/cepd/cepd/rules/rulesapi"
 )
 
@@ -146,4 +149,36 @@ func FuzzParseAccess(f *testing.F) {
 			}
 		}
 	})
+}
+
+// What docs/security.md shows is a file of tokens, and a configuration, that are taken.
+func TestDocumentedAccess(t *testing.T) {
+	page, err := os.ReadFile("../../docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, settings := 0, 0
+	for _, m := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+		switch text := m[1]; {
+		case strings.Contains(text, "access:"):
+			files++
+			if _, err := parseAccess("docs/security.md", []byte(text)); err != nil {
+				t.Error(err)
+			}
+		default:
+			settings++
+			text = "version: 1\nstreams: {auth: {source: {http: {}}}}\nsinks: {out: {file: {path: alerts.jsonl}}}\n" + text
+			if c, diagnostics := config.Parse("cepd.yaml", []byte(text), config.Layers{}); c == nil || c.HTTP.Tokens == "" || !c.HTTP.TLS.Enabled() {
+				t.Errorf("%v\n%s", diagnostics, text)
+			}
+		}
+	}
+	if files == 0 || settings == 0 {
+		t.Errorf("%d files of tokens and %d configurations: the search is blind", files, settings)
+	}
+	for line := range strings.Lines(string(page)) {
+		if strings.HasPrefix(line, `{"v":1`) && !json.Valid([]byte(line)) {
+			t.Errorf("no JSON: %s", line)
+		}
+	}
 }
