@@ -127,9 +127,14 @@ func closeDemo(p *printer, day *town, s *engine.Summary, elapsed time.Duration) 
 	t := table{head: []string{"rule", "events", "starts", "still open", "held back", "alerts", "planted"}}
 	var alerts uint64
 	var wrong []string
+	others := 0
 	for i := range s.Rules {
 		r := &s.Rules[i]
 		planted := day.planted[r.ID]
+		if r.Seen == 0 && planted == 0 {
+			others++
+			continue
+		}
 		t.add(r.ID, count(r.Keyed), count(r.Opened), count(uint64(r.Open)), count(r.Suppressed), count(r.Alerts), count(uint64(planted)))
 		alerts += r.Alerts
 		if r.Alerts != uint64(planted) {
@@ -156,6 +161,9 @@ func closeDemo(p *printer, day *town, s *engine.Summary, elapsed time.Duration) 
 		return failed(fmt.Errorf("found is not what was planted: %s; please report this", strings.Join(wrong, ", ")))
 	}
 	p.printf("%s\n", p.paint(green, "Every planted case was found, and nothing else."))
+	if others > 0 {
+		p.printf("Not in the table: %s for events that this town does not have.\n", plural(others, "shipped rule"))
+	}
 	p.printf("The rules: rules/library in the sources. Your own next: cepd help replay.\n")
 	return p.done()
 }

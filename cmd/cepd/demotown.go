@@ -47,7 +47,7 @@ const (
 var townMorning = cep.Time(time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC).UnixNano())
 
 // townStreams are the streams in the order of the demo's configuration.
-var townStreams = []string{"auth", "payments", "orders", "sensors", "iam", "cloud", "approvals", "process", "trades"}
+var townStreams = []string{"auth", "payments", "orders", "sensors", "iam", "cloud", "approvals", "process", "trades", "okta", "deploys", "requests", "zigbee"}
 
 // newTown generates n events, n >= townEventsMin. Equal seeds give equal events.
 func newTown(n int, seed uint64) *town {
@@ -71,6 +71,10 @@ func newTown(n int, seed uint64) *town {
 	t.intruders()
 	t.besiegers()
 	t.traders()
+	t.thumbs()
+	t.releases()
+	t.pathfinders()
+	t.doors()
 	t.damagedLines()
 	t.wrongClock()
 	// The ordinary life: what is left after the plots, in the shares of such a company. Payments fill up to exactly n.

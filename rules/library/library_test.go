@@ -1,6 +1,8 @@
 package library_test
 
 import (
+	"flag"
+	"fmt"
 	"io/fs"
 	"os"
 	"strings"
@@ -34,6 +36,9 @@ func TestLibrary(t *testing.T) {
 		}
 		if len(r.Alert.Title) == 0 {
 			t.Errorf("%s has no title", r.ID)
+		}
+		if !library.Worked(r.Pos.File) && (len(r.References) == 0 || len(r.FalsePositives) == 0) {
+			t.Errorf("%s: a rule for real systems names where what it finds is described, and what else looks like it", r.ID)
 		}
 		hits, misses := 0, 0
 		for _, test := range r.Tests {
@@ -91,14 +96,86 @@ func TestExamples(t *testing.T) {
 	if err != nil || set == nil {
 		t.Fatal(err)
 	}
+	examples := 0
 	for _, r := range set.Rules {
+		if !library.Worked(r.Pos.File) {
+			continue
+		}
+		examples++
 		if !strings.Contains(string(page), "`"+r.ID+"`") {
 			t.Errorf("%s is not on the page", r.ID)
 		}
 	}
-	if blocks < len(set.Rules) {
-		t.Errorf("%d excerpts for %d rules", blocks, len(set.Rules))
+	if examples == 0 || blocks < examples {
+		t.Errorf("%d excerpts for %d rules", blocks, examples)
 	}
+}
+
+var update = flag.Bool("update", false, "write docs/library.md anew")
+
+// TestPage holds docs/library.md, which is made of the files.
+func TestPage(t *testing.T) {
+	set, _, err := rules.LoadFS(library.FS, ".")
+	if err != nil || set == nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	b.WriteString(pageHead)
+	file := ""
+	for _, r := range set.Rules {
+		if library.Worked(r.Pos.File) {
+			continue
+		}
+		if r.Pos.File != file {
+			file = r.Pos.File
+			fmt.Fprintf(&b, "\n## %s\n%s\n", file, about(t, file))
+		}
+		fmt.Fprintf(&b, "\n### %s\n**%s.** %s\n\n", r.ID, r.Name, r.Description)
+		if len(r.Mitre) > 0 {
+			fmt.Fprintf(&b, "- MITRE ATT&CK: %s\n", strings.Join(r.Mitre, ", "))
+		}
+		fmt.Fprintf(&b, "- Looks like it: %s\n", strings.Join(r.FalsePositives, " "))
+		fmt.Fprintf(&b, "- Read: %s\n", strings.Join(r.References, ", "))
+	}
+	const page = "../../docs/library.md"
+	if *update {
+		if err := os.WriteFile(page, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != b.String() {
+		t.Error("docs/library.md is not what the rules say: go test ./rules/library -update")
+	}
+}
+
+const pageHead = "# The rule library\n\n" +
+	"Rules over events that widely used systems really write, in [rules/library](../rules/library). Each has tests for a hit, a near miss\n" +
+	"and the boundary between them (`cepd test`), says what else looks like it, and where what it finds is described. The numbers are\n" +
+	"starting points: replay your own recordings before you rely on one (`cepd replay`), and write exceptions for what is usual with you.\n" +
+	"The worked examples stand in [examples.md](examples.md). This page is made of the files.\n"
+
+// about is the comment at the head of a file: which events its streams have.
+func about(t *testing.T, file string) string {
+	t.Helper()
+	data, err := library.FS.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var words []string
+	for line := range strings.Lines(string(data)) {
+		text, ok := strings.CutPrefix(line, "# ")
+		if !ok {
+			break
+		}
+		if !strings.HasPrefix(text, "yaml-language-server") {
+			words = append(words, strings.TrimSpace(text))
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // TestLibraryRestarted stops the service and starts it again between all steps of all tests: nothing may change.
