@@ -37,7 +37,7 @@ Exit codes: 0 ok, 1 failed, 2 wrong command line, 3 mistakes in rules or configu
 			DisableDefaultCmd: true, // its help has no examples; completion.go has one that does
 		},
 	}
-	root.AddCommand(newCheck(), newCheckpoint(), newCompletion(), newDemo(), newFmt(), newGraph(), newHealthcheck(), newMan(), newNew(), newRecord(), newReplay(), newRun(), newSchema(), newTest(), newToken(), newVersion())
+	root.AddCommand(newApply(), newCheck(), newCheckpoint(), newCompletion(), newDelete(), newDemo(), newFmt(), newGet(), newGraph(), newHealthcheck(), newMan(), newNew(), newRecord(), newReplay(), newRules(), newRun(), newSchema(), newSilence(), newTest(), newToken(), newTop(), newVersion())
 	root.SetHelpCommand(newHelp(root))
 	root.SetFlagErrorFunc(flagError)
 	return root
