@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"sync"
@@ -82,7 +83,7 @@ func (t *teller) pass(ctx context.Context) {
 	switch {
 	case err == nil:
 		t.told = at
-	case context.Cause(ctx) == context.Canceled: // the job ends, which is no news
+	case errors.Is(ctx.Err(), context.Canceled): // the job ends, which is no news
 		return
 	default:
 		now = err.Error()

@@ -205,12 +205,12 @@ func (w *watcher) trouble(err error) {
 func sumOf(names, named []string, err error) (sum [sha256.Size]byte) {
 	h := sha256.New()
 	if err != nil {
-		fmt.Fprintf(h, "error %q\n", err)
+		h.Write(fmt.Appendf(nil, "error %q\n", err))
 	}
 	for _, name := range names {
 		add(h, name)
 	}
-	fmt.Fprintf(h, "named\n")
+	h.Write([]byte("named\n"))
 	for _, name := range named {
 		add(h, name)
 	}
@@ -225,5 +225,5 @@ func add(h hash.Hash, name string) {
 		_, err = io.Copy(content, io.LimitReader(f, namedMax))
 		err = errors.Join(err, f.Close())
 	}
-	fmt.Fprintf(h, "%q %v %x\n", name, err, content.Sum(nil))
+	h.Write(fmt.Appendf(nil, "%q %v %x\n", name, err, content.Sum(nil)))
 }
