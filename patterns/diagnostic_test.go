@@ -116,10 +116,11 @@ func TestDocumentation(t *testing.T) {
 
 Every mistake in a rule file is reported with its place, the line, a mark and a code, all mistakes of all files at once.
 The codes are stable: a code that is no longer given is never given another meaning. CEP01xx are about files and rules,
-CEP02xx about expressions. A warning does not keep a rule from running.
+CEP02xx about expressions. A warning does not keep a rule from running. Behind each diagnostic stands how its lines are mended.
 
-This file is made from the code and from patterns/testdata/bad, where each code has a file that earns it:
+This file is made from the code and from patterns/testdata/bad, where each code has a file that earns it, and patterns/testdata/mended.txt:
 ` + "`go test ./patterns -update`.\n")
+	mended := readMended(t)
 	for _, c := range Codes() {
 		fmt.Fprintf(&b, "\n## %s%s\n\n%s", c.Code, either(c.Warning, " (warning)", ""), c.Title)
 		if c.Explanation != "" {
@@ -130,6 +131,13 @@ This file is made from the code and from patterns/testdata/bad, where each code 
 			t.Fatal(err)
 		}
 		fmt.Fprintf(&b, "\n\n```\n%s```\n", firstOf(c.Code, string(example)))
+		bad, err := os.ReadFile("testdata/bad/" + c.Code + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m, ok := mended[c.Code]; ok {
+			fmt.Fprintf(&b, "\n```diff\n%s```\n", m.change(string(bad)))
+		}
 	}
 	golden(t, "../docs/diagnostics.md", b.String())
 }
