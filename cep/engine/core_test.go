@@ -123,6 +123,21 @@ func TestIdle(t *testing.T) {
 	}
 }
 
+// When all partitions fall silent, what was read is released whichever is taken out first.
+func TestIdleInAnyOrder(t *testing.T) {
+	set := setOf(rule("r", 1000, element{from: "auth", kind: "fail"}, element{from: "auth", kind: "ok"}))
+	for _, order := range [][]*cep.Partition{{auth0, auth1}, {auth1, auth0}} {
+		b := newBench(t, set, 1, engine.Stream{Name: "auth"})
+		b.push(ev(auth1, 1, "other", "u"), ev(auth0, 10, "fail", "u"), ev(auth0, 100, "ok", "u"))
+		for _, id := range order {
+			b.Idle(id)
+		}
+		b.Tick("auth", 1)
+		b.Release()
+		wantAlerts(t, b, "r 100 u fail=auth/0/0@10 ok=auth/0/0@100")
+	}
+}
+
 // While all partitions are idle only ticks move time: a lone sensor that dies raises its absence.
 func TestTicks(t *testing.T) {
 	set := setOf(rule("silent", 0, element{from: "auth", kind: "beat"}, element{from: "auth", kind: "beat2", absent: true, lasts: 50}))

@@ -213,8 +213,13 @@ func (s *stream) refresh() {
 	case ended:
 		// Nothing more can come: what was read is released, and time stands where it ended.
 		s.released = max(s.released, s.highest, s.floor)
-	default: // all are idle, or none is there yet: only Tick and Advance move time
+	default:
+		// All are idle, or none is there yet. Where they fell silent, each by itself or all at once, must not matter: it is as if
+		// the slowest had gone first, and the clock of the fastest is left. From there only Tick and Advance move time.
 		s.released = max(s.released, s.floor)
+		for _, p := range s.partitions {
+			s.released = max(s.released, p.watermark)
+		}
 	}
 }
 
