@@ -146,8 +146,7 @@ func readText(name string, stdin io.Reader) ([]byte, error) {
 
 // showLayoutError shows why a file is not laid out.
 func showLayoutError(w io.Writer, err error) error {
-	var diagnostics patterns.Diagnostics
-	if errors.As(err, &diagnostics) {
+	if diagnostics, ok := errors.AsType[patterns.Diagnostics](err); ok {
 		return showDiagnostics(w, diagnostics)
 	}
 	p := newPrinter(w)
