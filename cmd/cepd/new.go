@@ -215,7 +215,7 @@ func (f *newFlags) chooseKey(ctx context.Context, k *skeleton, ask *questions) e
 		return nil
 	}
 	if f.by != "" {
-		for _, name := range strings.SplitSeq(f.by, ",") {
+		for name := range strings.SplitSeq(f.by, ",") {
 			field, err := k.survey.field("--by", name)
 			if err != nil {
 				return err
