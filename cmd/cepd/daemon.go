@@ -40,10 +40,9 @@ const (
 	lastRequests = 3 * time.Second
 )
 
-// The phases of a daemon.
+// The phases of a daemon beside those of its job.
 const (
-	phaseStarting = "starting"
-	phaseRunning  = "running"
+	phaseStarting = "starting" // the job is being restored
 	phaseStopping = "stopping"
 )
 
@@ -323,17 +322,6 @@ func (d *daemon) available() error {
 		return fmt.Errorf("%w: cepd is stopping", rulesapi.ErrUnavailable)
 	}
 	return nil
-}
-
-// phase is where in its life the daemon is.
-func (d *daemon) phase() string {
-	switch {
-	case d.stopping.Load():
-		return phaseStopping
-	case d.running.Load() == nil:
-		return phaseStarting
-	}
-	return phaseRunning
 }
 
 // status describes the job and its logs; false while the job is being restored.

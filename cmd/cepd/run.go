@@ -179,19 +179,6 @@ func logStart(log *slog.Logger, c *config.Config, set *rules.Set, s job.Status) 
 	log.Info("running", attrs...)
 }
 
-// degraded names what is not as it should be.
-func degraded(s job.Status) []string {
-	var list []string
-	for _, d := range s.Degraded {
-		text := d.What
-		if d.Name != "" {
-			text += " " + d.Name
-		}
-		list = append(list, text+": "+d.Reason)
-	}
-	return list
-}
-
 // decisions are errors that starting again does not mend.
 var decisions = []error{job.ErrRefused, engine.ErrOtherClocks, checkpoint.ErrNewer, source.ErrGone}
 
