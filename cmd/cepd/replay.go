@@ -233,6 +233,8 @@ type input struct {
 	topics []string
 	// form is how files are written; "": as --format says.
 	form filesource.Form
+	// appended says that the time of an event is when a broker took its record.
+	appended bool
 	// open makes the source of a configuration; nil: paths and topics are all.
 	open func(*source.Partitions) (*kafkasource.Source, error)
 }
@@ -388,6 +390,11 @@ func openInputs(ctx context.Context, cfg *engine.ReplayConfig, inputs []input, s
 			readers, err := from.Open(ctx, s.from, s.to)
 			if err != nil {
 				return closers, failed(fmt.Errorf("stream %s: %w", in.stream, err))
+			}
+			if in.appended {
+				for i := range readers {
+					readers[i] = appendedOnly{readers[i]}
+				}
 			}
 			cfg.Readers = append(cfg.Readers, readers...)
 		}

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/cepd/cepd/cep"
 	"github.com/cepd/cepd/cep/codec"
 	"github.com/cepd/cepd/cep/engine"
 	"github.com/cepd/cepd/cep/source"
@@ -61,11 +63,30 @@ func (f *replayFlags) configured(cmd *cobra.Command, cfg *engine.ReplayConfig, i
 		inputs = append(inputs, in)
 		cfg.Streams = append(cfg.Streams, timedStream(s))
 		cfg.Times[s.Name] = s.TimeSpec
+		if s.AppendTime {
+			if cfg.Times[s.Name], err = codec.ParseTime("_kafka.timestamp,unix_ms"); err != nil {
+				return nil, failed(err)
+			}
+		}
 	}
 	if len(inputs) == 0 {
 		return nil, usagef("no rule reads a stream of %s", f.file)
 	}
 	return inputs, nil
+}
+
+// appendedOnly takes the time from records whose topic does not keep when they were appended: a job refuses them.
+type appendedOnly struct{ source.Reader }
+
+// Next implements [source.Reader].
+func (r appendedOnly) Next(ctx context.Context) (source.Record, error) {
+	rec, err := r.Reader.Next(ctx)
+	if m := rec.Meta; m != nil && !m.Appended {
+		without := *m
+		without.Time = cep.BeforeAll
+		rec.Meta = &without
+	}
+	return rec, err
 }
 
 func readByRules(set *rules.Set, stream string) bool {
@@ -80,11 +101,13 @@ func inputOf(c *config.Config, s *config.Stream, instead []input) (input, error)
 		return input{}, usagef("the time of stream %s is when events arrive, which no recording holds", s.Name)
 	}
 	if i := slices.IndexFunc(instead, func(in input) bool { return in.stream == s.Name }); i >= 0 {
-		return instead[i], nil
+		in := instead[i]
+		in.appended = s.AppendTime
+		return in, nil
 	}
 	switch {
 	case s.Kafka != nil:
-		return input{stream: s.Name, open: func(partitions *source.Partitions) (*kafkasource.Source, error) {
+		return input{stream: s.Name, appended: s.AppendTime, open: func(partitions *source.Partitions) (*kafkasource.Source, error) {
 			from, err := newTopics(c, s, partitions, true, false, slog.New(slog.DiscardHandler))
 			if err != nil {
 				return nil, fmt.Errorf("topics: %w", err)
