@@ -24,6 +24,9 @@ func pace() time.Duration {
 	return 40 * time.Millisecond
 }
 
+// longLife is how long a process may live that sees its brokers die ten times: half a minute each on a loaded machine.
+const longLife = 15 * time.Minute
+
 // versions are those of transactions: the newest one, and where more is asked for the first one too.
 func versions() []int {
 	if long() {
@@ -99,8 +102,9 @@ func TestKafkaInstances(t *testing.T) {
 	}
 	s, p := newStream(t, kafkatest.Shared(t), "instances", pace())
 	for range 10 {
-		before := s.witness.Count(s.alerts)
 		one := s.start("")
+		one.says(" running ")
+		before := s.witness.Count(s.alerts)
 		waitFor(t, "alerts", func() bool { return s.witness.Count(s.alerts) > before+50 || !one.runs() })
 		one.signal(syscall.SIGTERM)
 		one.exits(0)
@@ -119,6 +123,7 @@ func TestKafkaIsKilled(t *testing.T) {
 		t.Run(fmt.Sprintf("version=%d", version), func(t *testing.T) {
 			c := kafkatest.Start(t, kafkatest.Options{TransactionVersion: version})
 			s, p := newStream(t, c, "broker", pace())
+			s.life = longLife
 			one := s.start("")
 			r := moments()
 			const times = 10
@@ -152,6 +157,7 @@ func TestKafkaNodes(t *testing.T) {
 		t.Run(fmt.Sprintf("version=%d", version), func(t *testing.T) {
 			c := kafkatest.Start(t, kafkatest.Options{Nodes: 3, TransactionVersion: version})
 			s, p := newStream(t, c, "nodes", pace())
+			s.life = longLife
 			one := s.start("")
 			r := moments()
 			killed, stopped := 0, 0

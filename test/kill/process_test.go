@@ -62,6 +62,8 @@ type site struct {
 	// server has the alerts; address is how the job reaches it.
 	server  *redistest.Server
 	address string
+	// life is how long a process may take that is not killed; 0: lifeMax.
+	life time.Duration
 }
 
 // newSite makes another job over a workload.
@@ -144,7 +146,7 @@ func (s *site) launch(stdin *os.File, failpoint string, args ...string) *process
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), lifeMax)
+	ctx, cancel := context.WithTimeout(context.Background(), max(s.life, lifeMax))
 	p := &process{t: s.t, point: failpoint, done: make(chan struct{})}
 	p.cmd = exec.CommandContext(ctx, path, args...)
 	if stdin != nil {

@@ -204,7 +204,7 @@ func (p *Proxy) forward(l *link, from, to net.Conn, judge func(frame []byte) ([]
 		delete(p.pairs, l)
 		p.mu.Unlock()
 	}()
-	r := bufio.NewReaderSize(from, 64<<10)
+	r := bufio.NewReaderSize(from, 4<<10)
 	for {
 		frame, err := readFrame(r)
 		if err != nil {

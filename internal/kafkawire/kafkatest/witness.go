@@ -45,7 +45,7 @@ func NewWitness(t testing.TB, c *Cluster, topics ...string) *Witness {
 	ctx, stop := context.WithCancel(context.Background())
 	w := &Witness{
 		cluster: c, topics: topics, stop: stop, done: make(chan struct{}), records: map[string][]*kgo.Record{}, next: map[string]map[int32]int64{},
-		client: c.Client(t, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.ConsumePartitions(from),
+		client: c.Client(t, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.ConsumePartitions(from), kgo.FetchMaxWait(5*time.Second),
 			kgo.ConsumeResetOffset(kgo.NoResetOffset())), // what is deleted must be noticed, not passed over
 	}
 	for _, topic := range topics {
@@ -93,7 +93,7 @@ func (w *Witness) Count(topic string) int {
 func (w *Witness) Settle(t testing.TB, others ...string) {
 	t.Helper()
 	for _, topic := range slices.Concat(w.topics, others) {
-		for partition, end := range w.cluster.settled(t, topic) {
+		for partition, end := range w.cluster.Settled(t, topic) {
 			if !slices.Contains(w.topics, topic) {
 				continue
 			}
@@ -111,8 +111,8 @@ func (w *Witness) Settle(t testing.TB, others ...string) {
 	}
 }
 
-// settled waits until the last stable offset of every partition of a topic is its high watermark, and returns that.
-func (c *Cluster) settled(t testing.TB, topic string) map[int32]int64 {
+// Settled waits until the last stable offset of every partition of a topic is its high watermark, and returns that.
+func (c *Cluster) Settled(t testing.TB, topic string) map[int32]int64 {
 	t.Helper()
 	admin := c.Admin(t)
 	ends := map[int32]int64{}
