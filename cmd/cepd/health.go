@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -116,11 +117,11 @@ func (d *daemon) condition() condition {
 func (d *daemon) summary() string {
 	c := d.condition()
 	s, _ := d.recent()
-	line := fmt.Sprintf("%s; epoch %d, %s", c.Status, s.Epoch.Committed, plural(int(s.Alerts.Alerts), "alert"))
+	parts := []string{c.Status, fmt.Sprintf("epoch %d, %s", s.Epoch.Committed, plural(int(s.Alerts.Alerts), "alert"))}
 	for _, x := range c.Degraded {
-		line += fmt.Sprintf("; %s %s: %s", x.What, x.Name, x.Reason)
+		parts = append(parts, fmt.Sprintf("%s %s: %s", x.What, x.Name, x.Reason))
 	}
-	return bounded(line)
+	return bounded(strings.Join(parts, "; "))
 }
 
 // healthz says whether the process is alive: who starts it again because of anything else only makes it slower.

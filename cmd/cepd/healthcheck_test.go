@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -76,7 +77,7 @@ func TestHealthcheck(t *testing.T) {
 		got := ""
 		if err != nil {
 			got = "code: " + err.Error()
-			if coded, ok := err.(*codedError); !ok || coded.code != exitFailed {
+			if coded, ok := errors.AsType[*codedError](err); !ok || coded.code != exitFailed {
 				t.Errorf("%s: %v is no failure", what, err)
 			}
 		}
