@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -222,9 +223,7 @@ func (r *reply) decode(to any) error {
 func listAll[T any](ctx context.Context, c *remote, path string, query url.Values) ([]T, error) {
 	all := []T{}
 	page := url.Values{"limit": {"1000"}}
-	for name, values := range query {
-		page[name] = values
-	}
+	maps.Copy(page, query)
 	for {
 		var answer rulesapi.List[T]
 		if _, err := c.get(ctx, path, page, &answer); err != nil {

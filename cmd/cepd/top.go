@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/url"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,7 +19,7 @@ const (
 	topEvery = 2 * time.Second
 	// topRules is how many rules are asked for at most, a page: with more the job would be busy with answering.
 	topRules = rulesapi.PageMax
-	// topFallback is the size of a terminal that does not say.
+	// topColumns and topLines are the size of a terminal that does not say.
 	topColumns, topLines = 100, 40
 )
 
@@ -77,7 +78,7 @@ func (c *remote) look(ctx context.Context) (*topLook, error) {
 	}{
 		{"/streams", nil, &streams},
 		{"/sinks", nil, &sinks},
-		{"/rules", url.Values{"enabled": {"true"}, "limit": {"1000"}}, &rules},
+		{"/rules", url.Values{"enabled": {"true"}, "limit": {strconv.Itoa(topRules)}}, &rules},
 	} {
 		if _, err := c.get(ctx, rulesapi.Prefix+q.path, q.query, q.to); err != nil {
 			return nil, err
