@@ -68,8 +68,14 @@ func (r *topicReader) Identity() string { return r.topic.identity }
 
 // SeekStart implements [source.Starter].
 func (r *topicReader) SeekStart(context.Context) (int64, error) {
-	r.next = r.topic.first
+	r.goTo(r.topic.first)
 	return int64(10 * r.topic.first), nil
+}
+
+func (r *topicReader) goTo(record int) {
+	r.source.mu.Lock()
+	defer r.source.mu.Unlock()
+	r.next = record
 }
 
 // SeekTime implements [source.Dater].
@@ -87,7 +93,7 @@ func (r *topicReader) SeekTime(_ context.Context, t cep.Time) (int64, error) {
 func (r *topicReader) Resume(context.Context) (int64, bool, error) {
 	at, ok := r.topic.left[r.tape.name]
 	if ok {
-		r.next = int(at / 10)
+		r.goTo(int(at / 10))
 	}
 	return at, ok, nil
 }

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -244,13 +245,14 @@ func TestCrashAroundASwap(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := newWorld(t, "auth", "web")
 					w.rules = crashRules
-					hit, swapping := 0, false
+					var hit atomic.Int64
+					var swapping atomic.Bool
 					w.point = func(l *life, p string) {
-						swapping = swapping || p == PointSwapping
-						if p == point && swapping {
-							if hit++; hit == times {
-								l.crash()
-							}
+						if p == PointSwapping {
+							swapping.Store(true)
+						}
+						if p == point && swapping.Load() && hit.Add(1) == int64(times) {
+							l.crash()
 						}
 					}
 					for _, s := range w.streams {
@@ -272,9 +274,9 @@ func TestCrashAroundASwap(t *testing.T) {
 						}
 					}
 					settle(3 * time.Second)
-					if hit < times {
+					if n := hit.Load(); n < int64(times) {
 						l.crash()
-						t.Errorf("the point was reached %d times", hit)
+						t.Errorf("the point was reached %d times", n)
 					}
 					<-l.ended
 					<-swaps

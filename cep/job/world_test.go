@@ -212,8 +212,8 @@ func (r *tapeReader) Next(ctx context.Context) (source.Record, error) {
 		changed, closed, broken := r.source.changed, r.tape.closed, r.tape.broken
 		if r.next < len(r.tape.records) {
 			rec := r.tape.records[r.next]
-			r.source.mu.Unlock()
 			r.next++
+			r.source.mu.Unlock()
 			if string(rec.Data) == "large" {
 				return source.Record{}, &source.RecordError{Position: cep.Position{Partition: r.id, Offset: rec.Offset}, Err: source.ErrTooLarge}
 			}
@@ -259,7 +259,11 @@ func (r *tapeReader) SeekEnd(context.Context) (int64, error) {
 }
 
 // Progress implements [source.Reader].
-func (r *tapeReader) Progress() (read, total int64) { return int64(r.next), -1 }
+func (r *tapeReader) Progress() (read, total int64) {
+	r.source.mu.Lock()
+	defer r.source.mu.Unlock()
+	return int64(r.next), -1
+}
 
 // Close implements [source.Reader].
 func (r *tapeReader) Close() error { return nil }
