@@ -289,7 +289,7 @@ type recordFile struct {
 // createRecord makes a file, which must not be there.
 func createRecord(name string, stdout io.Writer) (*recordFile, error) {
 	f := &recordFile{name: name}
-	var to io.Writer = stdout
+	to := stdout
 	if name != "-" {
 		file, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 		switch {

@@ -103,7 +103,7 @@ func parseNumbers(text string) (numbers []int32, err error) {
 	if text == "" || text == "all" {
 		return nil, nil
 	}
-	for _, item := range strings.Split(text, ",") {
+	for item := range strings.SplitSeq(text, ",") {
 		from, to, ranged := strings.Cut(item, "-")
 		if !ranged {
 			to = from
