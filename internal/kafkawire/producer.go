@@ -15,9 +15,9 @@ const (
 	defaultTransactionTimeout = time.Minute
 	// defaultBatchBytes stays below the 1,048,588 bytes that a topic accepts by default.
 	defaultBatchBytes = 1_000_000
-	// minMarkers is the first pause in which markers are waited for, maxMarkers how long they are at most: by then the leader
-	// would have asked again.
-	minMarkers, maxMarkers = 250 * time.Microsecond, 25 * time.Millisecond
+	// minMarkers is how long markers take at least on a machine with nothing else to do, maxMarkers how long they are waited
+	// for at most: by then the leader would have asked again.
+	minMarkers, maxMarkers = 500 * time.Microsecond, 25 * time.Millisecond
 	// abandonFor bounds the end of a transaction for which nobody waits any more: it takes milliseconds where a broker is there.
 	abandonFor = time.Second
 	// maxTakeOvers bounds how often one recovery asks for a new identity: once for a fence that was none, and once more for
@@ -406,12 +406,12 @@ func (p *Producer) seal(b []byte, tp TopicPartition, records []Record, millis in
 // await waits until the coordinator has done with the transaction before. A batch that comes earlier is held by its leader, which
 // asks again after 20 ms (add.partitions.to.txn.retry.backoff.ms); the markers take some milliseconds.
 func (p *Producer) await(ctx context.Context) {
-	for pause := minMarkers; time.Since(p.ended) < maxMarkers; pause = min(2*pause, minPause) {
-		state, err := p.client.stateOf(ctx, p.config.ID)
-		if err != nil || verdictOf(state) == verdictUnknown || state == "CompleteCommit" || state == "CompleteAbort" {
+	for pause := minMarkers - time.Since(p.ended); time.Since(p.ended) < maxMarkers; pause = minPause {
+		if pause > 0 && sleep(ctx, pause) != nil {
 			return
 		}
-		if sleep(ctx, pause) != nil {
+		state, err := p.client.stateOf(ctx, p.config.ID)
+		if err != nil || verdictOf(state) == verdictUnknown || state == "CompleteCommit" || state == "CompleteAbort" {
 			return
 		}
 	}
