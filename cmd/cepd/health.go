@@ -22,7 +22,7 @@ const (
 	// the largest epoch, in seconds.
 	aliveFor = time.Minute
 	// freshFor is how long what the job says of itself is good for others who ask: with ten thousand rules asking costs
-	// milliseconds in which no event is worked on, and anybody may ask whether a process is ready.
+	// 40 ms in which no event is worked on, and anybody may ask whether a process is ready.
 	freshFor = time.Second
 	// limitsFor is how long, at least, a limit counts as in use after it was.
 	limitsFor = 5 * time.Minute
