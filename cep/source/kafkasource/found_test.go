@@ -120,7 +120,8 @@ func TestMissingFromAnAnswer(t *testing.T) {
 	})
 }
 
-// A broker that is away is trouble, which ends by itself.
+// A broker that is away is trouble, which ends by itself. To start a broker and start it again takes nearly all of the time of
+// this package.
 func TestBrokerAway(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Start(t, kafkatest.Options{})
