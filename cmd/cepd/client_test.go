@@ -2,7 +2,12 @@ package main
 
 import (
 	"bytes"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -135,6 +140,54 @@ func TestTokenStaysAtItsServer(t *testing.T) {
 	}), "rules", "--token-file", token)
 	if seen > 0 || !strings.Contains(err, "that is not how cepd does") || strings.Contains(err, "secret") {
 		t.Errorf("%d requests elsewhere; %s", seen, err)
+	}
+}
+
+// TestServersCertificate trusts the one that it is told of, and shows one of its own where the server asks.
+func TestServersCertificate(t *testing.T) {
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if len(r.TLS.PeerCertificates) == 0 {
+			t.Error("the client shows no certificate")
+		}
+		_, _ = w.Write([]byte(`{"items": []}`))
+	}))
+	srv.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert, MinVersion: tls.VersionTLS12}
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
+	srv.StartTLS()
+	defer srv.Close()
+	dir := t.TempDir()
+	key, err := x509.MarshalPKCS8PrivateKey(srv.TLS.Certificates[0].PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, kind string, b []byte) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: b}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	cert, keyFile := write("cert", "CERTIFICATE", srv.Certificate().Raw), write("key", "PRIVATE KEY", key)
+	for _, c := range []struct {
+		want string
+		args []string
+	}{
+		{"", []string{"--ca-file", cert, "--cert-file", cert, "--key-file", keyFile}},
+		{"certificate", []string{"--cert-file", cert, "--key-file", keyFile}},
+		{"certificate", []string{"--ca-file", cert}},
+		{"there is no certificate in", []string{"--ca-file", keyFile}},
+		{"go together", []string{"--cert-file", cert}},
+		{"no such file", []string{"--ca-file", filepath.Join(dir, "none")}},
+		{"no such file", []string{"--token-file", filepath.Join(dir, "none")}},
+	} {
+		root := newRoot()
+		root.SetOut(io.Discard)
+		root.SetErr(io.Discard)
+		root.SetArgs(append([]string{"rules", "--server", srv.URL}, c.args...))
+		err := root.ExecuteContext(t.Context())
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %v, want %q", c.args, err, c.want)
+		}
 	}
 }
 

@@ -46,7 +46,7 @@ func TestDocs(t *testing.T) {
 	defer srv.Close()
 
 	dir := t.TempDir()
-	script, want := session(t, dir, string(page))
+	script, want := transcript(t, dir, string(page))
 	cmd := exec.CommandContext(t.Context(), "sh")
 	cmd.Dir = dir
 	cmd.Stdin = strings.NewReader("api=" + srv.URL + "/v1\n" + script)
@@ -73,8 +73,8 @@ type example struct {
 	lines   []string
 }
 
-// session reads the commands of a page and what they print. Its first block of YAML is the file burst.yaml.
-func session(t *testing.T, dir, page string) (script string, want []example) {
+// transcript reads the commands of a page and what they print. Its first block of YAML is the file burst.yaml.
+func transcript(t *testing.T, dir, page string) (script string, want []example) {
 	t.Helper()
 	var b strings.Builder
 	inside, lang := false, ""
