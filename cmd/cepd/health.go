@@ -132,14 +132,12 @@ func (d *daemon) healthz(c echo.Context) error {
 	return c.JSON(http.StatusOK, condition{Status: statusOK})
 }
 
-// ready says whether everything is as it should be, and names what is not. Reasons hold addresses and paths: they are for those
-// who may see the status.
+// ready says whether everything is as it should be. What is not is named to those who may see the status: names and reasons say
+// where streams and sinks are.
 func (d *daemon) ready(c echo.Context) error {
 	answer := d.condition()
 	if !maySee(c.Request().Context()) {
-		for i := range answer.Degraded {
-			answer.Degraded[i].Reason = ""
-		}
+		answer = condition{Status: answer.Status}
 	}
 	code := http.StatusOK
 	if !answer.ready() {

@@ -65,7 +65,7 @@ func TestHealthz(t *testing.T) {
 	}
 }
 
-// What is wrong is named; why is for those who may see the status.
+// What is wrong is named to those who may see the status.
 func TestReady(t *testing.T) {
 	if code, body := asked(t, (&daemon{config: &config.Config{}}).ready, true); code != 503 || body != `{"status":"starting"}` {
 		t.Errorf("starting: %d %s", code, body)
@@ -75,7 +75,7 @@ func TestReady(t *testing.T) {
 	}
 	d := saying(wholeStatus{Status: job.Status{Degraded: []job.Degradation{{What: "stream", Name: "auth", Reason: "held back by auth/3"}, {What: "sink", Name: "bus", Reason: "dial tcp 10.0.0.7: refused"}}}})
 	code, body := asked(t, d.ready, false)
-	if want := `{"status":"degraded","degraded":[{"what":"stream","name":"auth","reason":""},{"what":"sink","name":"bus","reason":""}]}`; code != 503 || body != want {
+	if code != 503 || body != `{"status":"degraded"}` {
 		t.Errorf("to anybody: %d %s", code, body)
 	}
 	code, body = asked(t, d.ready, true)

@@ -40,7 +40,7 @@ func newHealthcheck() *cobra.Command {
 		Short: "Ask the running job whether it is well, for container runtimes",
 		Long: `Ask the job that a configuration describes, over its listener on this machine, whether it is alive: exit
 code 0 says so, and 1 that it is not, or cannot be reached. With --ready ask whether everything is as it should be;
-what is not is named.
+what is not is named, where the listener asks for tokens to those who show one.
 
 An image without a shell can check itself with it. The listener's certificate must be that of the configuration.
 A job that waits for a destination or a disk is alive, and starting it again helps nobody. Ready is for those who
@@ -58,7 +58,7 @@ want to know, and for load balancers.`,
 	f.add(cmd, configFile)
 	flags := cmd.Flags()
 	flags.BoolVar(&f.ready, "ready", false, "ask whether everything is as it should be")
-	flags.StringVar(&f.tokenFile, "token-file", "", "`FILE` with a token of a viewer, to be told reasons")
+	flags.StringVar(&f.tokenFile, "token-file", "", "`FILE` with a token of a viewer, to be told what is not well")
 	flags.DurationVar(&f.timeout, "timeout", 5*time.Second, "how long the answer may take")
 	return cmd
 }
