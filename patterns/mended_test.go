@@ -90,8 +90,7 @@ func (m mendedBad) change(data string) string {
 	was := data[from:to]
 	is := strings.Replace(was, m.was, m.is, 1)
 	var b strings.Builder
-	old := strings.Split(strings.TrimSuffix(was, "\n"), "\n")
-	for _, l := range old {
+	for l := range strings.SplitSeq(strings.TrimSuffix(was, "\n"), "\n") {
 		fmt.Fprintf(&b, "- %s\n", strings.ToValidUTF8(l, "\ufffd"))
 	}
 	if is = strings.TrimSuffix(is, "\n"); is != "" {
