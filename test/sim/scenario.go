@@ -93,7 +93,7 @@ func Draw(seed uint64) *Scenario {
 	if s.Rules = drawRules(r); s.OneClock {
 		s.Rules = fileOf(slices.DeleteFunc(slices.Clone(rulePool), func(rule string) bool { return !strings.Contains(rule, "from: auth,") })...)
 	}
-	if !s.OneClock && !s.Live && r.IntN(2) == 0 {
+	if !s.OneClock && !s.Live && r.IntN(3) == 0 {
 		s.Edits = drawEdits(rand.New(rand.NewPCG(seed, 2)), s.Rules)
 	}
 	for _, stream := range streams {
