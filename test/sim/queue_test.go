@@ -63,7 +63,8 @@ const (
 // drawTopics draws a scenario whose partitions are those of topics.
 func drawTopics(seed uint64) *Scenario {
 	s := Draw(seed)
-	s.Live = false // what comes of silence depends on moments
+	// What comes of silence depends on moments; and epochs are not damaged here, as they are where there is one clock.
+	s.Live, s.OneClock = false, false
 	for i := range s.Partitions {
 		p := &s.Partitions[i]
 		p.Name = p.Stream + "/" + p.Name
@@ -301,8 +302,8 @@ func TestTopics(t *testing.T) {
 			})
 		}
 	})
-	t.Logf("%d seeds: %d lives, %d killed, %d woke up as zombies, %d found their newest epoch damaged; %d alerts to a topic, each once, in order",
-		*topics**times, total.lives, total.kills, total.zombies, total.damages, total.alerts)
+	t.Logf("%d seeds: %d lives, %d killed, %d woke up as zombies; %d alerts to a topic, each once, in order",
+		*topics**times, total.lives, total.kills, total.zombies, total.alerts)
 }
 
 // TestTopicMutants breaks one promise at a time.
