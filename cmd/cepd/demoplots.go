@@ -13,10 +13,10 @@ func (t *town) thumbs() {
 	for i := range 8 {
 		user, at := "owner"+strconv.Itoa(i), t.between(0, 11*cep.Hour)
 		pushes, result := 5+t.rnd.IntN(4), "SUCCESS"
-		switch {
-		case i%4 == 3:
+		switch i % 4 {
+		case 3:
 			pushes = 4
-		case i%4 == 2:
+		case 2:
 			result = "FAILURE"
 		default:
 			t.planted["okta-push-fatigue"]++

@@ -600,7 +600,7 @@ func TestRevoked(t *testing.T) {
 	default:
 	}
 	_, _ = eve.Close(), bob.Close()
-	_ = <-ended // who has gone away
+	<-ended // who has gone away
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.readings) > 1 { // the last one is on its way out
