@@ -167,6 +167,42 @@ func TestWhereTopicsBegin(t *testing.T) {
 	}
 }
 
+// TestLostEpochsHaveMovedTheGroup: the epoch that is left knows no place in the topic, and later ones, which are damaged, have
+// moved the group past what it has not seen. That is read, and not skipped.
+func TestLostEpochsHaveMovedTheGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "auth")
+		s := w.stream("auth")
+		topic := &topic{identity: "T1", first: 0, told: make(chan map[string]int64, 1000)}
+		s.set(func() { s.hidden = true })
+		l := w.run(asTopic(topic))
+		settle(5 * time.Second)
+		good := l.Status().Epoch.Committed // before the cluster has answered
+		s.set(func() { s.hidden = false })
+		s.write("0", event(1, "a", "x"), event(2, "a", "x"), event(3, "a", "x"))
+		settle(5 * time.Second)
+		bad := l.Status().Epoch.Committed
+		l.crash()
+		_ = l.wait()
+		if good == 0 || bad == good {
+			t.Fatalf("epochs %d and %d", good, bad)
+		}
+		topic.left = map[string]int64{"0": 30}
+		for e := good + 1; e <= bad; e++ {
+			if err := w.disk.Damage(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l = w.run(asTopic(topic))
+		settle(5 * time.Second)
+		if st := l.Status().Streams[0]; st.Events != 3 {
+			t.Errorf("%d events, want 3\n%s", st.Events, w.log)
+		}
+		l.crash()
+		_ = l.wait()
+	})
+}
+
 // TestATopicMadeAgain: no position is carried over to what has only the name.
 func TestATopicMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
