@@ -600,7 +600,7 @@ func TestRevoked(t *testing.T) {
 	default:
 	}
 	_, _ = eve.Close(), bob.Close()
-	<-ended // who has gone away
+	t.Log("who has gone away:", <-ended)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.readings) > 1 { // the last one is on its way out
