@@ -59,6 +59,9 @@ func (j *Job) swap(ctx context.Context, set *rules.Set) (*Swapped, error) {
 	if next == nil {
 		return done, nil
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, err // nobody waits for it
+	}
 	r := &request{set: next, switched: make(chan answer, 1), durable: make(chan answer, 1)}
 	j.inbox.put(notice{kind: noticeSwap, request: r})
 	var a answer
