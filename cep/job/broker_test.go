@@ -24,6 +24,7 @@ type topic struct {
 	identity string
 	first    int                   // records below it are gone
 	left     map[string]int64      // where the group left off
+	moved    bool                  // by a job
 	told     chan map[string]int64 // what the source was told
 	away     func() error          // why it cannot be told
 	mu       sync.Mutex
@@ -90,9 +91,9 @@ func (r *topicReader) SeekTime(_ context.Context, t cep.Time) (int64, error) {
 }
 
 // Resume implements [source.Resumer].
-func (r *topicReader) Resume(context.Context) (int64, bool, error) {
+func (r *topicReader) Resume(_ context.Context, others bool) (int64, bool, error) {
 	at, ok := r.topic.left[r.tape.name]
-	if ok {
+	if ok = ok && !(others && r.topic.moved); ok {
 		r.goTo(int(at / 10))
 	}
 	return at, ok, nil
@@ -187,7 +188,7 @@ func TestLostEpochsHaveMovedTheGroup(t *testing.T) {
 		if good == 0 || bad == good {
 			t.Fatalf("epochs %d and %d", good, bad)
 		}
-		topic.left = map[string]int64{"0": 30}
+		topic.left, topic.moved = map[string]int64{"0": 30}, true
 		for e := good + 1; e <= bad; e++ {
 			if err := w.disk.Damage(e); err != nil {
 				t.Fatal(err)

@@ -228,8 +228,8 @@ type beginning struct {
 // firstPlace is where a partition begins in which nobody has a position. first says that the job has never read the stream.
 func (s *stream) firstPlace(ctx context.Context, r source.Reader, first bool) (int64, error) {
 	if first {
-		if x, ok := r.(source.Resumer); ok && !s.alone {
-			switch offset, ok, err := x.Resume(ctx); {
+		if x, ok := r.(source.Resumer); ok {
+			switch offset, ok, err := x.Resume(ctx, s.restored); {
 			case err != nil:
 				return 0, fmt.Errorf("go to where others left off: %w", err)
 			case ok:

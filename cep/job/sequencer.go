@@ -21,8 +21,9 @@ type stream struct {
 	Stream
 	// fresh says that the job has never read the stream before: Start counts.
 	fresh bool
-	// alone says that nobody else's position counts: epochs that were lost may have moved it past what has to be read.
-	alone bool
+	// restored says that the job has an epoch: what a job has noted elsewhere comes from epochs that are lost, or from another
+	// instance, and may lie past what has to be read.
+	restored bool
 	// related are the streams that share a rule with this one, itself among them: what waits here may wait for them.
 	related []*stream
 

@@ -74,8 +74,10 @@ type Dater interface {
 // start, before earliest, latest or a time counts, and never again: positions are those of the job.
 type Resumer interface {
 	// Resume makes the next record the one behind what they have read, and returns its offset; ok is false, and the reader
-	// where it was, where they have left none.
-	Resume(ctx context.Context) (offset int64, ok bool, err error)
+	// where it was, where they have left none. With others an offset does not count that a [Committer] has noted: the job
+	// goes on from an epoch that knows no place here, and what has moved the offset since are epochs that are not there any
+	// more, or another instance.
+	Resume(ctx context.Context, others bool) (offset int64, ok bool, err error)
 }
 
 // Identified is a Reader of a partition that may become another one under the same name: a topic that was deleted and made

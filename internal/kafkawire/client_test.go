@@ -248,11 +248,11 @@ func TestOffsets(t *testing.T) {
 			t.Errorf("a new group has %v, %v", got, err)
 		}
 		tp := kafkawire.TopicPartition{Topic: top.Name, Partition: 1}
-		if err := client.Commit(t.Context(), group, map[kafkawire.TopicPartition]int64{tp: 7}); err != nil {
+		if err := client.Commit(t.Context(), group, "a note", map[kafkawire.TopicPartition]int64{tp: 7}); err != nil {
 			t.Fatal(err)
 		}
 		got, err = client.Committed(t.Context(), group, at)
-		if err != nil || len(got) != 1 || got[tp] != 7 {
+		if err != nil || len(got) != 1 || got[tp] != (kafkawire.GroupOffset{Offset: 7, Note: "a note"}) {
 			t.Errorf("the group has %v, %v", got, err)
 		}
 		// The witness sees the same, and no leader epoch: one would make it believe that the log was cut.

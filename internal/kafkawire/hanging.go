@@ -74,9 +74,9 @@ func verdictOf(state string) verdict {
 	}
 }
 
-// openIn returns those of the places in which a producer has a transaction that has not ended: DescribeProducers v0 (KIP-664),
-// asked of each leader.
-func (c *Client) openIn(ctx context.Context, producer int64, places []place) ([]place, error) {
+// openIn returns those of the places in which a producer has a transaction that has not ended and is older than its epoch:
+// DescribeProducers v0 (KIP-664), asked of each leader. What has the same epoch or a newer one belongs to who is at work now.
+func (c *Client) openIn(ctx context.Context, own identity, places []place) ([]place, error) {
 	leaders := map[int32][]place{}
 	for _, p := range places {
 		l, err := c.leader(ctx, p.topic.Name, p.topic.ID, p.partition)
@@ -90,7 +90,7 @@ func (c *Client) openIn(ctx context.Context, producer int64, places []place) ([]
 	}
 	var open []place
 	for broker, places := range leaders {
-		found, err := c.openAt(ctx, broker, producer, places)
+		found, err := c.openAt(ctx, broker, own, places)
 		if err != nil {
 			for _, p := range places {
 				c.forgetTopic(p.topic.ID)
@@ -102,7 +102,7 @@ func (c *Client) openIn(ctx context.Context, producer int64, places []place) ([]
 	return open, nil
 }
 
-func (c *Client) openAt(ctx context.Context, broker int32, producer int64, places []place) ([]place, error) {
+func (c *Client) openAt(ctx context.Context, broker int32, own identity, places []place) ([]place, error) {
 	by := map[string][]int32{}
 	for _, p := range places {
 		by[p.topic.Name] = append(by[p.topic.Name], p.partition)
@@ -128,11 +128,11 @@ func (c *Client) openAt(ctx context.Context, broker int32, producer int64, place
 			}
 			for n := a.length(); n > 0 && a.err == nil; n-- {
 				id := a.i64()
-				a.i32() // epoch
+				epoch := a.i32()
 				a.i32() // last sequence
 				a.i64() // last time
 				a.i32() // coordinator's epoch
-				if begun := a.i64(); id == producer && begun >= 0 {
+				if begun := a.i64(); id == own.producer && epoch < int32(own.epoch) && begun >= 0 {
 					i := slices.IndexFunc(places, func(p place) bool { return p.topic.Name == topic && p.partition == partition })
 					if i >= 0 {
 						open = append(open, places[i])
@@ -151,12 +151,11 @@ func (c *Client) openAt(ctx context.Context, broker int32, producer int64, place
 }
 
 // mend ends what hangs in the places. The own identity is fresh: a coordinator gives one only when it takes the transaction
-// before for ended, so that nothing of this producer is open anywhere but what hangs. Where another instance took over
-// since, its transaction is taken for one, and what is asked here is refused.
+// before for ended, so that nothing older of this producer is open anywhere but what hangs.
 func (p *Producer) mend(ctx context.Context, places []place) error {
 	var hanging []place
 	err := p.client.retry(ctx, "hanging transactions of "+p.config.ID, func() (err error) {
-		hanging, err = p.client.openIn(ctx, p.own.producer, places)
+		hanging, err = p.client.openIn(ctx, p.own, places)
 		return err
 	})
 	switch {

@@ -91,22 +91,28 @@ func (c *Client) listOffset(ctx context.Context, t Topic, m Moment, partition in
 
 const codeGroupNotFound Code = 69
 
+// GroupOffset is where a group is in a partition, with what whoever moved it there has noted beside.
+type GroupOffset struct {
+	Offset int64
+	Note   string
+}
+
 // Committed returns the offsets that a group has for partitions of topics; what has none is not in the answer. OffsetFetch
 // v7 (KIP-447: it waits for transactions that are about to move an offset).
-func (c *Client) Committed(ctx context.Context, group string, of map[string][]int32) (map[TopicPartition]int64, error) {
+func (c *Client) Committed(ctx context.Context, group string, of map[string][]int32) (map[TopicPartition]GroupOffset, error) {
 	var r request
 	r.string(group)
 	r.partitions(of)
 	r.boolean(true) // stable
 	r.noTags()
-	var offsets map[TopicPartition]int64
+	var offsets map[TopicPartition]GroupOffset
 	at := coordinator{groupCoordinator, group}
 	err := c.retry(ctx, "offsets of group "+group, func() error {
 		a, err := c.askCoordinator(ctx, at, apiOffsetFetch, r.b)
 		if err != nil {
 			return err
 		}
-		offsets = map[TopicPartition]int64{}
+		offsets = map[TopicPartition]GroupOffset{}
 		var bad error
 		a.i32() // throttle
 		for n := a.length(); n > 0 && a.err == nil; n-- {
@@ -114,13 +120,13 @@ func (c *Client) Committed(ctx context.Context, group string, of map[string][]in
 			for n := a.length(); n > 0 && a.err == nil; n-- {
 				p, offset := a.i32(), a.i64()
 				a.i32() // leader epoch
-				a.string()
+				note := a.string()
 				if code := Code(a.i16()); code != codeNone && bad == nil {
 					bad = &BrokerError{API: apiOffsetFetch.name, Topic: topic, Partition: p, Code: code}
 				}
 				a.tags()
 				if offset >= 0 {
-					offsets[TopicPartition{topic, p}] = offset
+					offsets[TopicPartition{topic, p}] = GroupOffset{offset, note}
 				}
 			}
 			a.tags()
@@ -144,10 +150,10 @@ func (c *Client) Committed(ctx context.Context, group string, of map[string][]in
 	return offsets, nil
 }
 
-// Commit notes offsets in a group, as one that assigns partitions by itself: an error with CodeUnknownMember says that the
+// Commit notes offsets in a group, and a text beside each, as one that assigns partitions by itself: an error with CodeUnknownMember says that the
 // group has members, who own its offsets. OffsetCommit v8. The leader epoch is -1, unknown (KIP-320): a wrong one makes
 // others believe that the log was cut.
-func (c *Client) Commit(ctx context.Context, group string, offsets map[TopicPartition]int64) error {
+func (c *Client) Commit(ctx context.Context, group, note string, offsets map[TopicPartition]int64) error {
 	by := map[string][]int32{}
 	for p := range offsets {
 		by[p.Topic] = append(by[p.Topic], p.Partition)
@@ -165,7 +171,7 @@ func (c *Client) Commit(ctx context.Context, group string, offsets map[TopicPart
 			r.i32(p)
 			r.i64(offsets[TopicPartition{topic, p}])
 			r.i32(-1)
-			r.null()
+			r.string(note)
 			r.noTags()
 		}
 		r.noTags()

@@ -182,7 +182,7 @@ func (p *Producer) look(ctx context.Context, before []place) {
 		return
 	}
 	rest := slices.DeleteFunc(slices.Clone(before), func(b place) bool { return slices.ContainsFunc(now, b.same) })
-	hanging, err := p.client.openIn(ctx, p.own.producer, rest)
+	hanging, err := p.client.openIn(ctx, p.own, rest)
 	if err == nil && len(hanging) > 0 {
 		if err = p.identify(ctx); err == nil {
 			err = p.mend(ctx, hanging)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,10 +25,10 @@ func write(t *testing.T, name, data string) {
 }
 
 // begin runs a watcher, and returns what counts its calls.
-func begin(t *testing.T, w *watcher, events <-chan fsnotify.Event) (calls *int) {
+func begin(t *testing.T, w *watcher, events <-chan fsnotify.Event) (calls *atomic.Int64) {
 	t.Helper()
-	calls = new(int)
-	w.changed = func() { *calls++ }
+	calls = &atomic.Int64{}
+	w.changed = func() { calls.Add(1) }
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- w.run(ctx, events, nil) }()
@@ -50,11 +51,11 @@ func TestLooksAfterAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events := make(chan fsnotify.Event)
 		calls := begin(t, &watcher{paths: []string{dir}, options: options()}, events)
-		expect := func(want int, when string) {
+		expect := func(want int64, when string) {
 			t.Helper()
 			synctest.Wait()
-			if *calls != want {
-				t.Fatalf("%s: called %d times, want %d", when, *calls, want)
+			if got := calls.Load(); got != want {
+				t.Fatalf("%s: called %d times, want %d", when, got, want)
 			}
 		}
 		expect(1, "at the beginning")

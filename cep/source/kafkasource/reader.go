@@ -218,14 +218,16 @@ func (r *Reader) SeekTime(ctx context.Context, t cep.Time) (offset int64, err er
 }
 
 // Resume implements [source.Resumer].
-func (r *Reader) Resume(ctx context.Context) (offset int64, ok bool, err error) {
+func (r *Reader) Resume(ctx context.Context, others bool) (offset int64, ok bool, err error) {
 	group := r.source.config.Group
 	if group == "" {
 		return 0, false, nil
 	}
 	err = patiently(ctx, func() error {
 		found, err := r.source.client.Committed(ctx, group, map[string][]int32{r.topic.Name: {r.number}})
-		offset, ok = found[kafkawire.TopicPartition{Topic: r.topic.Name, Partition: r.number}]
+		var at kafkawire.GroupOffset
+		at, ok = found[kafkawire.TopicPartition{Topic: r.topic.Name, Partition: r.number}]
+		offset, ok = at.Offset, ok && !(others && at.Note == offsetNote)
 		return err
 	})
 	if err != nil {

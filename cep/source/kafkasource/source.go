@@ -201,6 +201,9 @@ func (s *Source) fail(err error) {
 	}
 }
 
+// offsetNote stands beside offsets in a group that are those of a job: they may be told from what others have left.
+const offsetNote = "cepd"
+
 // Committed implements [source.Committer]. A group that has members belongs to them, and refuses.
 func (s *Source) Committed(ctx context.Context, at map[string]int64) error {
 	if s.config.Group == "" || len(at) == 0 {
@@ -214,7 +217,7 @@ func (s *Source) Committed(ctx context.Context, at map[string]int64) error {
 		}
 		offsets[p] = offset
 	}
-	err := s.client.Commit(ctx, s.config.Group, offsets)
+	err := s.client.Commit(ctx, s.config.Group, offsetNote, offsets)
 	if errors.Is(err, kafkawire.CodeUnknownMember) {
 		return fmt.Errorf("note offsets in group %s: others are members of it, and the offsets are theirs; name another group: %w",
 			s.config.Group, err)

@@ -261,20 +261,23 @@ func TestGroup(t *testing.T) {
 		}
 		w := watch(t, c, kafkasource.Config{Topics: []string{topic}, Group: group})
 		zero, one := w.reader(topic+"/0"), w.reader(topic+"/1")
-		if _, ok, err := zero.Resume(t.Context()); ok || err != nil {
+		if _, ok, err := zero.Resume(t.Context(), false); ok || err != nil {
 			t.Fatalf("a group that was never there: %v, %v", ok, err)
 		}
 		if err := w.source.Committed(t.Context(), map[string]int64{topic + "/0": 1}); err != nil {
 			t.Fatal(err)
 		}
-		offset, ok, err := zero.Resume(t.Context())
+		offset, ok, err := zero.Resume(t.Context(), false)
 		if offset != 1 || !ok || err != nil {
 			t.Fatalf("the group is at %d, %v, %v", offset, ok, err)
+		}
+		if _, ok, err := zero.Resume(t.Context(), true); ok || err != nil {
+			t.Fatalf("what a job has noted is taken for that of others: %v, %v", ok, err)
 		}
 		if d := cmp.Diff([]string{"2"}, values(t, zero, 1)); d != "" {
 			t.Errorf("behind what the group has read (-want +got):\n%s", d)
 		}
-		if _, ok, err := one.Resume(t.Context()); ok || err != nil {
+		if _, ok, err := one.Resume(t.Context(), false); ok || err != nil {
 			t.Errorf("a partition that the group has not read: %v, %v", ok, err)
 		}
 		if d := cmp.Diff([]string{"1", "3"}, values(t, one, 2)); d != "" {
