@@ -162,12 +162,12 @@ func TestUntouchedEventsDoNotAllocate(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := options{work: "w5", variant: "cepd", file: file, limit: 1 << 62, rules: 1, window: 600_000}
-	mallocs := func(o options) uint64 {
+	mallocs := func(o options) int64 {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		run1(t, o)
 		runtime.ReadMemStats(&after)
-		return after.Mallocs - before.Mallocs
+		return int64(after.Mallocs - before.Mallocs)
 	}
 	few := o
 	few.limit = 1000
