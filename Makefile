@@ -53,8 +53,8 @@ lint:
 	@$(BIN)/golangci-lint run --allow-parallel-runners ./...
 
 race:
-	@# test/kill watches other processes, which are not built for the race detector.
-	@go run ./test/kafka lend go test -json -race -tags invariants $$(go list ./... | grep -v /test/kill) | go run ./test/report
+	@# test/kill watches other processes, which are not built for the race detector; test/bench measures, for minutes with it.
+	@go run ./test/kafka lend go test -json -race -tags invariants $$(go list ./... | grep -v -e /test/kill -e /test/bench) | go run ./test/report
 
 bench: ## the benchmarks of docs/benchmarks.md, each beside its yardstick
 	@go run ./test/bench
