@@ -56,8 +56,11 @@ func obeySignals(stop func()) {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	<-signals
 	stop()
-	if s, ok := (<-signals).(syscall.Signal); ok {
-		os.Exit(128 + int(s))
+	second := <-signals
+	// It does what it does to any process, and whoever waits for this one sees that.
+	signal.Reset(second)
+	if self, err := os.FindProcess(os.Getpid()); err == nil && self.Signal(second) == nil {
+		select {}
 	}
 	os.Exit(exitInterrupted)
 }
