@@ -229,7 +229,7 @@ type beginning struct {
 func (s *stream) firstPlace(ctx context.Context, r source.Reader, first bool) (int64, error) {
 	if first {
 		if x, ok := r.(source.Resumer); ok {
-			switch offset, ok, err := x.Resume(ctx, s.restored); {
+			switch offset, ok, err := x.Resume(ctx, s.others); {
 			case err != nil:
 				return 0, fmt.Errorf("go to where others left off: %w", err)
 			case ok:

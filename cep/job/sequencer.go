@@ -21,9 +21,9 @@ type stream struct {
 	Stream
 	// fresh says that the job has never read the stream before: Start counts.
 	fresh bool
-	// restored says that the job has an epoch: what a job has noted elsewhere comes from epochs that are lost, or from another
-	// instance, and may lie past what has to be read.
-	restored bool
+	// others says that of what was left elsewhere only that of others counts, and not what a job has noted there: that comes
+	// from epochs which are lost or from another instance, and may lie past what has to be read.
+	others bool
 	// related are the streams that share a rule with this one, itself among them: what waits here may wait for them.
 	related []*stream
 

@@ -202,7 +202,7 @@ func (j *Job) makeStreams(m *checkpoint.Manifest, mem memory) {
 		c := j.config.Streams[i]
 		known := mem.of(c.Name)
 		st := &stream{
-			Stream: c, fresh: !known.Listed, restored: m != nil, plan: newPlan(&c, j.config.Rules.Schema, raw),
+			Stream: c, fresh: !known.Listed, others: m != nil || !j.config.AcceptGap, plan: newPlan(&c, j.config.Rules.Schema, raw),
 			inputs: map[string]*input{}, starts: map[string]*input{}, read: known.Passed, identities: map[string]string{},
 		}
 		maps.Copy(st.identities, known.Identities)

@@ -74,9 +74,8 @@ type Dater interface {
 // start, before earliest, latest or a time counts, and never again: positions are those of the job.
 type Resumer interface {
 	// Resume makes the next record the one behind what they have read, and returns its offset; ok is false, and the reader
-	// where it was, where they have left none. With others an offset does not count that a [Committer] has noted: the job
-	// goes on from an epoch that knows no place here, and what has moved the offset since are epochs that are not there any
-	// more, or another instance.
+	// where it was, where they have left none. With others an offset does not count that a [Committer] has noted: who begins here
+	// without a place, and had one, lost epochs, or is not the only instance.
 	Resume(ctx context.Context, others bool) (offset int64, ok bool, err error)
 }
 
