@@ -93,7 +93,7 @@ func (r *topicReader) SeekTime(_ context.Context, t cep.Time) (int64, error) {
 // Resume implements [source.Resumer].
 func (r *topicReader) Resume(_ context.Context, others bool) (int64, bool, error) {
 	at, ok := r.topic.left[r.tape.name]
-	if ok = ok && !(others && r.topic.moved); ok {
+	if ok = ok && (!others || !r.topic.moved); ok {
 		r.goTo(int(at / 10))
 	}
 	return at, ok, nil

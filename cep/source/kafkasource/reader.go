@@ -227,7 +227,7 @@ func (r *Reader) Resume(ctx context.Context, others bool) (offset int64, ok bool
 		found, err := r.source.client.Committed(ctx, group, map[string][]int32{r.topic.Name: {r.number}})
 		var at kafkawire.GroupOffset
 		at, ok = found[kafkawire.TopicPartition{Topic: r.topic.Name, Partition: r.number}]
-		offset, ok = at.Offset, ok && !(others && at.Note == offsetNote)
+		offset, ok = at.Offset, ok && (!others || at.Note != offsetNote)
 		return err
 	})
 	if err != nil {
