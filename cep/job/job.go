@@ -55,9 +55,10 @@ var (
 	ErrRefused = errors.New("the start is refused")
 	// ErrAbandoned is inside the error of Drain when its time was up before everything was durable.
 	ErrAbandoned = errors.New("the job was abandoned")
+	// ErrNotRunning is inside errors of what a job can do only while it runs.
+	ErrNotRunning = errors.New("the job does not run")
 
-	errNotRunning = errors.New("the job does not run")
-	errTwice      = errors.New("a job runs once")
+	errTwice = errors.New("a job runs once")
 )
 
 // UnsentError is the error of Drain when its time was up before all sinks had sent what is committed. It is durable: the next
@@ -361,7 +362,7 @@ func (j *Job) rejected(o *outlet, m *sinks.Message, reason string) error {
 	case a := <-reply:
 		return a.err
 	case <-j.quit:
-		return errNotRunning
+		return ErrNotRunning
 	}
 }
 
@@ -421,7 +422,7 @@ func (j *Job) send(ctx context.Context, n notice) (answer, error) {
 	case a := <-reply:
 		return a, a.err
 	case <-j.done:
-		return answer{}, errNotRunning
+		return answer{}, ErrNotRunning
 	case <-ctx.Done():
 		return answer{}, ctx.Err()
 	}

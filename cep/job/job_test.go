@@ -238,7 +238,7 @@ func TestCheckpoint(t *testing.T) {
 		}
 		l.crash()
 		_ = l.wait()
-		if _, err := l.Checkpoint(t.Context()); !errors.Is(err, errNotRunning) {
+		if _, err := l.Checkpoint(t.Context()); !errors.Is(err, ErrNotRunning) {
 			t.Errorf("checkpoint of a job that is over: %v", err)
 		}
 	})

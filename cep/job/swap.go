@@ -68,7 +68,7 @@ func (j *Job) swap(ctx context.Context, set *rules.Set) (*Swapped, error) {
 	select {
 	case a = <-r.switched:
 	case <-j.done:
-		return nil, errNotRunning
+		return nil, ErrNotRunning
 	case <-ctx.Done():
 		if r.claimed.CompareAndSwap(false, true) {
 			return nil, ctx.Err()
@@ -76,7 +76,7 @@ func (j *Job) swap(ctx context.Context, set *rules.Set) (*Swapped, error) {
 		select { // it is under way, and takes a moment
 		case a = <-r.switched:
 		case <-j.done:
-			return nil, errNotRunning
+			return nil, ErrNotRunning
 		}
 	}
 	if a.err != nil {
@@ -89,7 +89,7 @@ func (j *Job) swap(ctx context.Context, set *rules.Set) (*Swapped, error) {
 		done.Epoch = a.epoch
 		return done, a.err
 	case <-j.done:
-		return nil, errNotRunning
+		return nil, ErrNotRunning
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%w: %w", ErrNotDurable, ctx.Err())
 	}
@@ -117,12 +117,12 @@ func (j *Job) Plan(ctx context.Context, set *rules.Set) ([]RuleChange, error) {
 // change the rules before release is called.
 func (j *Job) candidate(ctx context.Context, set *rules.Set) (next *rules.Set, release func(), err error) {
 	if !j.running.Load() {
-		return nil, nil, errNotRunning
+		return nil, nil, ErrNotRunning
 	}
 	select {
 	case j.swapping <- struct{}{}:
 	case <-j.done:
-		return nil, nil, errNotRunning
+		return nil, nil, ErrNotRunning
 	case <-ctx.Done():
 		return nil, nil, ctx.Err()
 	}

@@ -98,7 +98,7 @@ func TestSwapInARunningJob(t *testing.T) {
 		}
 		l.crash()
 		_ = l.wait()
-		if _, err := l.Swap(t.Context(), before); !errors.Is(err, errNotRunning) {
+		if _, err := l.Swap(t.Context(), before); !errors.Is(err, ErrNotRunning) {
 			t.Errorf("a swap in a job that is over: %v", err)
 		}
 	})
@@ -142,7 +142,7 @@ func (l *life) alternate(t *testing.T, pause time.Duration, sets ...*rules.Set) 
 		switch {
 		case err == nil:
 			swaps++
-		case l.dead.Load() || errors.Is(err, errNotRunning) || strings.Contains(err.Error(), "about to end"):
+		case l.dead.Load() || errors.Is(err, ErrNotRunning) || strings.Contains(err.Error(), "about to end"):
 			return swaps
 		default:
 			t.Errorf("swap %d: %v", i, err)

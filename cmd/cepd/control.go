@@ -94,15 +94,26 @@ func (c *control) Test(ctx context.Context, set *rules.Set, ids []string) ([]rul
 // Plan implements [rulesapi.Daemon].
 func (c *control) Plan(ctx context.Context, set *rules.Set) ([]rulesapi.RuleChange, error) {
 	changes, err := c.job.Plan(ctx, set)
-	return changesOf(changes), err
+	return changesOf(changes), orStopping(err)
+}
+
+// orStopping says of a job that has ended under a request what that means for whoever asks.
+func orStopping(err error) error {
+	if errors.Is(err, job.ErrNotRunning) {
+		return fmt.Errorf("%w: %w", rulesapi.ErrUnavailable, err)
+	}
+	return err
 }
 
 // Swap implements [rulesapi.Daemon]. What has begun is not given up because nobody waits for the answer: the files are written.
 func (c *control) Swap(ctx context.Context, set *rules.Set) (rulesapi.Swapped, error) {
 	by, _ := rulesapi.CallerOf(ctx)
 	s, err := c.reloader.swap(context.WithoutCancel(ctx), set, by.Name)
-	if err != nil {
-		return rulesapi.Swapped{}, err
+	switch {
+	case errors.Is(err, job.ErrNotDurable):
+		return rulesapi.Swapped{}, fmt.Errorf("%w: %w", rulesapi.ErrNotDurable, err)
+	case err != nil:
+		return rulesapi.Swapped{}, orStopping(err)
 	}
 	return rulesapi.Swapped{Epoch: s.Epoch, Set: s.Set, Changes: changesOf(s.Changes), Pause: s.Pause}, nil
 }
@@ -185,7 +196,7 @@ func (c *control) OpenStarts(ctx context.Context, q rulesapi.OpenQuery) (rulesap
 	case errors.Is(err, job.ErrKey):
 		return rulesapi.OpenPage{}, echo.NewHTTPError(http.StatusBadRequest, err.Error())
 	case err != nil:
-		return rulesapi.OpenPage{}, err
+		return rulesapi.OpenPage{}, orStopping(err)
 	}
 	out := rulesapi.OpenPage{Starts: make([]rulesapi.OpenStart, len(page.Starts)), Next: page.Next}
 	for i := range page.Starts {
@@ -315,7 +326,8 @@ func (c *control) MakeCheckpoint(ctx context.Context) (cep.Epoch, error) {
 	if err := c.available(); err != nil {
 		return 0, err
 	}
-	return c.job.Checkpoint(ctx)
+	e, err := c.job.Checkpoint(ctx)
+	return e, orStopping(err)
 }
 
 // Savepoint implements [rulesapi.Daemon].

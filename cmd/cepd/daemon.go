@@ -482,7 +482,7 @@ func (d *daemon) reload(c echo.Context) error {
 	}
 	answer, err := r.reloader.reload(c.Request().Context(), entryOf(c.Request().Context()), dry)
 	if err != nil {
-		return err
+		return orStopping(err)
 	}
 	return c.JSONPretty(http.StatusOK, answer, "  ")
 }
