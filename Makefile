@@ -104,7 +104,9 @@ deps: ## what the full suite and the linters need
 	@go run ./test/kafka fetch
 	@sh test/redis/servers.sh $(BIN)/redis
 	@sh test/deploy/promtool.sh $(BIN)
-	@[ -x $(BIN)/node/node_modules/yaml-language-server/bin/yaml-language-server ] || { command -v npm >/dev/null && npm install --silent --no-audit --no-fund --prefix $(BIN)/node yaml-language-server@$(YAMLLS_VERSION) || echo "yaml-language-server is not installed: npm is not there, or its registry did not answer (the test of completion in editors is skipped)"; }
+	@# curl and jq run the examples of the HTTP interface, npm fetches the language server that editors speak with.
+	@for tool in curl jq npm; do command -v $$tool >/dev/null || { echo "installing $$tool"; apt-get update -qq && apt-get install -y -qq $$tool >/dev/null; }; done
+	@[ -x $(BIN)/node/node_modules/yaml-language-server/bin/yaml-language-server ] || npm install --silent --no-audit --no-fund --prefix $(BIN)/node yaml-language-server@$(YAMLLS_VERSION)
 	@go mod download
 	@[ "$$($(BIN)/gofumpt -version 2>/dev/null | cut -d' ' -f1)" = $(GOFUMPT_VERSION) ] || { echo "building gofumpt $(GOFUMPT_VERSION)"; GOBIN=$(BIN) go install mvdan.cc/gofumpt@$(GOFUMPT_VERSION); }
 	@$(BIN)/golangci-lint version 2>/dev/null | grep -q '$(GOLANGCI_VERSION:v%=%)' || { echo "building golangci-lint $(GOLANGCI_VERSION) (some minutes)"; GOBIN=$(BIN) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION); }
