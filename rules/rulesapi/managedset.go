@@ -1,8 +1,6 @@
 package rulesapi
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -86,10 +84,8 @@ func (a *API) putManaged(r *request) error {
 		return err
 	}
 	var sent ManagedSet
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&sent); err != nil {
-		return kindBadRequest.problem("the body is not what the description says: %v", err)
+	if err := decode(data, &sent); err != nil {
+		return err
 	}
 	if sent.Rules == nil {
 		return kindBadRequest.problem("the body has no list `rules`: an empty one deletes all of them")

@@ -1,6 +1,8 @@
 package rulesapi
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -216,6 +218,36 @@ func (r *request) body() (data []byte, mediaType string, err error) {
 func (r *request) respond(status int, v any) error {
 	if err := r.JSON(status, v); err != nil {
 		return fmt.Errorf("write the answer: %w", err)
+	}
+	return nil
+}
+
+// decode reads a body of JSON into what v points to, and takes nothing that the description does not have: no member without
+// a place, no null, nothing behind it.
+func decode(data []byte, v any) error {
+	wrong := func(err error) error {
+		return kindBadRequest.problem("the body is not what the description says: %v", err)
+	}
+	tokens := json.NewDecoder(bytes.NewReader(data))
+	for {
+		t, err := tokens.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return wrong(err)
+		}
+		if t == nil {
+			return wrong(errors.New("there is a null in it: leave out what has no value"))
+		}
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return wrong(err)
+	}
+	if d.More() {
+		return wrong(errors.New("something stands behind it"))
 	}
 	return nil
 }

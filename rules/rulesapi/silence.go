@@ -172,10 +172,8 @@ func (a *API) putSilence(r *request) error {
 		return err
 	}
 	var sent sentSilence
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&sent); err != nil {
-		return kindBadRequest.problem("the body is not what the description says: %v", err)
+	if err := decode(data, &sent); err != nil {
+		return err
 	}
 	line, err := sent.line(id)
 	if err != nil {
