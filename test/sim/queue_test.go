@@ -5,11 +5,7 @@ import (
 	"flag"
 	"io"
 	"net"
-	"runtime"
-	"strconv"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -278,30 +274,7 @@ var topics = flag.Int("topics", 200, "how many seeds TestTopics runs")
 
 // TestTopics runs jobs from topics to a topic, against a cluster that breaks. 200 seeds take some ten seconds.
 func TestTopics(t *testing.T) {
-	var mu sync.Mutex
-	total := outcome{hits: map[string]int{}}
-	var next atomic.Uint64
-	next.Store(*from)
-	t.Run("all", func(t *testing.T) {
-		for worker := range runtime.GOMAXPROCS(0) {
-			t.Run(strconv.Itoa(worker), func(t *testing.T) {
-				t.Parallel()
-				for seed := next.Add(1) - 1; seed < *from+uint64(*topics) && !t.Failed(); seed = next.Add(1) - 1 {
-					for range *times {
-						out, err := playTopics(t, seed, soundQueue)
-						if err != nil {
-							t.Errorf("seed %d: %v\nwhat broke:\n  %s\nagain: go test ./test/sim -run '^TestTopics$' -topics 1 -times 100 -from %d -v",
-								seed, err, strings.Join(out.log, "\n  "), seed)
-							break
-						}
-						mu.Lock()
-						total.add(&out)
-						mu.Unlock()
-					}
-				}
-			})
-		}
-	})
+	total := playAll(t, *topics, "-topics", func(t *testing.T, seed uint64) (outcome, error) { return playTopics(t, seed, soundQueue) })
 	t.Logf("%d seeds: %d lives, %d killed, %d woke up as zombies; %d alerts to a topic, each once, in order",
 		*topics**times, total.lives, total.kills, total.zombies, total.alerts)
 }

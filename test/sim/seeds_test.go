@@ -40,6 +40,16 @@ func play(t *testing.T, seed uint64, o Options) (out outcome, err error) {
 // What breaks depends on the seed alone, and what happens on how goroutines interleave as well: a seed that has failed may
 // have to be run some times until it fails again.
 func TestSeeds(t *testing.T) {
+	total := playAll(t, *seeds, "-seeds", func(t *testing.T, seed uint64) (outcome, error) { return play(t, seed, Options{}) })
+	t.Logf("%d seeds: %d lives, %d killed, %d woke up as zombies, %d found their newest epoch damaged, rules changed %d times while they ran; %d alerts to each of two sinks, each once, in order; points %v",
+		*seeds**times, total.lives, total.kills, total.zombies, total.damages, total.swaps, total.alerts, total.hits)
+}
+
+// playAll plays n seeds from -from on, each -times times, and returns what came of all of them together. flag is the one that
+// says how many there are, for the line that plays one again.
+func playAll(t *testing.T, n int, flag string, play func(*testing.T, uint64) (outcome, error)) outcome {
+	t.Helper()
+	name := t.Name()
 	var mu sync.Mutex
 	total := outcome{hits: map[string]int{}}
 	var next atomic.Uint64
@@ -48,12 +58,12 @@ func TestSeeds(t *testing.T) {
 		for worker := range runtime.GOMAXPROCS(0) {
 			t.Run(strconv.Itoa(worker), func(t *testing.T) {
 				t.Parallel()
-				for seed := next.Add(1) - 1; seed < *from+uint64(*seeds) && !t.Failed(); seed = next.Add(1) - 1 {
+				for seed := next.Add(1) - 1; seed < *from+uint64(n) && !t.Failed(); seed = next.Add(1) - 1 {
 					for range *times {
-						out, err := play(t, seed, Options{})
+						out, err := play(t, seed)
 						if err != nil {
-							t.Errorf("seed %d: %v\nwhat broke:\n  %s\nagain: go test ./test/sim -run '^TestSeeds$' -seeds 1 -times 100 -from %d -v",
-								seed, err, strings.Join(out.log, "\n  "), seed)
+							t.Errorf("seed %d: %v\nwhat broke:\n  %s\nagain: go test ./test/sim -run '^%s$' %s 1 -times 100 -from %d -v",
+								seed, err, strings.Join(out.log, "\n  "), name, flag, seed)
 							break
 						}
 						mu.Lock()
@@ -64,8 +74,7 @@ func TestSeeds(t *testing.T) {
 			})
 		}
 	})
-	t.Logf("%d seeds: %d lives, %d killed, %d woke up as zombies, %d found their newest epoch damaged, rules changed %d times while they ran; %d alerts to each of two sinks, each once, in order; points %v",
-		*seeds**times, total.lives, total.kills, total.zombies, total.damages, total.swaps, total.alerts, total.hits)
+	return total
 }
 
 // TestMutants breaks one promise at a time: a rig that does not notice is blind.
