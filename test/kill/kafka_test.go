@@ -2,7 +2,6 @@ package kill
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -202,19 +201,7 @@ func TestKafkaTakeover(t *testing.T) {
 	asleep := time.Now()
 	second := *s
 	second.site = &site{workload: s.workload, t: t, name: filepath.Join(t.TempDir(), "takeover")}
-	copied := filepath.Join(second.name, "copied")
-	if err := os.MkdirAll(copied, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	data, err := os.ReadFile(filepath.Join(s.state(), "checkpoint.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(copied, "checkpoint.db"), data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	second.checkpoint("", "export", copied, filepath.Join(second.name, "exported"))
-	second.checkpoint("", "import", second.state(), filepath.Join(second.name, "exported"))
+	second.takeStateOf(s.state())
 	second.configure("transaction_timeout: 1m", "transaction_timeout: 1s")
 	before := s.witness.Count(s.alerts)
 	two := second.start("")

@@ -66,6 +66,25 @@ type site struct {
 	life time.Duration
 }
 
+// takeStateOf begins with the state of a job that still runs, or is stopped: its lock keeps export away, so what is exported is
+// a copy of the file.
+func (s *site) takeStateOf(state string) {
+	s.t.Helper()
+	copied, exported := filepath.Join(s.name, "copied"), filepath.Join(s.name, "exported")
+	if err := os.MkdirAll(copied, 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(state, "checkpoint.db"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(copied, "checkpoint.db"), data, 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	s.checkpoint("", "export", copied, exported)
+	s.checkpoint("", "import", s.state(), exported)
+}
+
 // newSite makes another job over a workload.
 func newSite(t testing.TB, w *workload, server *redistest.Server, name string) *site {
 	t.Helper()
