@@ -105,10 +105,10 @@ func orStopping(err error) error {
 	return err
 }
 
-// Swap implements [rulesapi.Daemon]. What has begun is not given up because nobody waits for the answer: the files are written.
+// Swap implements [rulesapi.Daemon]. The API has detached ctx from its client, and gives it an end: a full disk holds nobody for ever.
 func (c *control) Swap(ctx context.Context, set *rules.Set) (rulesapi.Swapped, error) {
 	by, _ := rulesapi.CallerOf(ctx)
-	s, err := c.reloader.swap(context.WithoutCancel(ctx), set, by.Name)
+	s, err := c.reloader.swap(ctx, set, by.Name)
 	switch {
 	case errors.Is(err, job.ErrNotDurable):
 		return rulesapi.Swapped{}, fmt.Errorf("%w: %w", rulesapi.ErrNotDurable, err)
