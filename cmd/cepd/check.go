@@ -18,6 +18,7 @@ import (
 	"github.com/cepd/cepd/nfa"
 	"github.com/cepd/cepd/patterns"
 	"github.com/cepd/cepd/rules"
+	"github.com/cepd/cepd/rules/rulesapi"
 )
 
 // rulesDir is where rules are looked for when no path is given.
@@ -362,9 +363,9 @@ func programText(r *patterns.Rule) string {
 
 // checkReport is what `check --json` prints.
 type checkReport struct {
-	OK          bool               `json:"ok"`
-	Rules       []ruleReport       `json:"rules"`
-	Diagnostics []diagnosticReport `json:"diagnostics"`
+	OK          bool                  `json:"ok"`
+	Rules       []ruleReport          `json:"rules"`
+	Diagnostics []rulesapi.Diagnostic `json:"diagnostics"`
 }
 
 // ruleReport is a rule in a checkReport.
@@ -387,33 +388,9 @@ type ruleReport struct {
 	Fingerprint string   `json:"fingerprint"`
 }
 
-// diagnosticReport is a mistake or warning in a checkReport.
-type diagnosticReport struct {
-	File     string `json:"file"`
-	Line     int    `json:"line"`
-	Column   int    `json:"column"`
-	Length   int    `json:"length"`
-	Severity string `json:"severity"`
-	Code     string `json:"code"`
-	Message  string `json:"message"`
-	Hint     string `json:"hint,omitempty"`
-	Rule     string `json:"rule,omitempty"`
-	Excerpt  string `json:"excerpt,omitempty"`
-}
-
 // reportOf makes the report; set is nil where there are mistakes.
 func reportOf(set *rules.Set, clocks *engine.Core, diagnostics patterns.Diagnostics) checkReport {
-	report := checkReport{OK: set != nil, Rules: []ruleReport{}, Diagnostics: []diagnosticReport{}}
-	for _, d := range diagnostics {
-		severity := "error"
-		if d.Warning {
-			severity = "warning"
-		}
-		report.Diagnostics = append(report.Diagnostics, diagnosticReport{
-			File: d.File, Line: d.Line, Column: d.Column, Length: d.Length, Severity: severity,
-			Code: d.Code, Message: d.Message, Hint: d.Hint, Rule: d.Rule, Excerpt: d.Excerpt,
-		})
-	}
+	report := checkReport{OK: set != nil, Rules: []ruleReport{}, Diagnostics: rulesapi.DiagnosticsOf(diagnostics)}
 	if set == nil {
 		return report
 	}

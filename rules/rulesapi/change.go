@@ -171,10 +171,10 @@ func (a *API) compile(ctx context.Context, d *draft, report *Report) (*rules.Set
 	})
 	if d.refuse != nil && slices.ContainsFunc(own, d.refuse) {
 		p := kindInvalid.problem("%s", own[slices.IndexFunc(own, d.refuse)].Error())
-		p.Diagnostics = diagnosticsOf(own)
+		p.Diagnostics = DiagnosticsOf(own)
 		return nil, p
 	}
-	report.Diagnostics = diagnosticsOf(own)
+	report.Diagnostics = DiagnosticsOf(own)
 	return set, nil
 }
 

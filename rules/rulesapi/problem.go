@@ -89,8 +89,8 @@ type Diagnostic struct {
 	Excerpt  string `json:"excerpt,omitempty"`
 }
 
-// diagnosticsOf is the list that answers carry; it is never nil.
-func diagnosticsOf(list patterns.Diagnostics) []Diagnostic {
+// DiagnosticsOf is the list that answers carry, and that `cepd check --json` prints; it is never nil.
+func DiagnosticsOf(list patterns.Diagnostics) []Diagnostic {
 	out := make([]Diagnostic, len(list))
 	for i, d := range list {
 		severity := "error"
@@ -116,7 +116,7 @@ func invalid(list patterns.Diagnostics, file string) *Problem {
 		}
 	}
 	p := k.problem("%s", detail)
-	p.Diagnostics = diagnosticsOf(list)
+	p.Diagnostics = DiagnosticsOf(list)
 	return p
 }
 

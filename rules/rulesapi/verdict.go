@@ -52,7 +52,7 @@ func (a *API) validate(r *request) error {
 		return err
 	}
 	own := slices.DeleteFunc(slices.Clone(diagnostics), func(d patterns.Diagnostic) bool { return d.Warning && d.File != name })
-	v := Verdict{OK: next != nil, Diagnostics: diagnosticsOf(own), Rules: []string{}, Changes: []RuleChange{}}
+	v := Verdict{OK: next != nil, Diagnostics: DiagnosticsOf(own), Rules: []string{}, Changes: []RuleChange{}}
 	if next == nil {
 		return r.respond(http.StatusOK, v)
 	}
