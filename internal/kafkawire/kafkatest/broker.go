@@ -273,15 +273,12 @@ var block struct {
 func ports() (int, error) {
 	block.Lock()
 	defer block.Unlock()
-	for tried := 0; tried < blockCount; {
+	for {
 		if block.next == block.end {
-			first := portFirst + (os.Getpid()+len(block.guards)+tried)%blockCount*blockSize
-			tried++
-			guard, err := net.Listen("tcp", address(first))
+			first, err := takeBlock()
 			if err != nil {
-				continue
+				return 0, err
 			}
-			block.guards = append(block.guards, guard)
 			block.next, block.end = first+1, first+blockSize
 		}
 		port := block.next
@@ -290,7 +287,44 @@ func ports() (int, error) {
 			return port, l.Close()
 		}
 	}
+}
+
+// blockOfPorts returns the first of a row of ports that nobody else is given, and that are all free now.
+func blockOfPorts() (int, error) {
+	block.Lock()
+	defer block.Unlock()
+	for {
+		first, err := takeBlock()
+		if err != nil {
+			return 0, err
+		}
+		if allFree(first+1, first+blockSize) {
+			return first + 1, nil
+		}
+	}
+}
+
+// takeBlock claims a block for this process and returns its guard. The lock of block is held.
+func takeBlock() (int, error) {
+	for i := range blockCount {
+		first := portFirst + (os.Getpid()+len(block.guards)+i)%blockCount*blockSize
+		if guard, err := net.Listen("tcp", address(first)); err == nil {
+			block.guards = append(block.guards, guard)
+			return first, nil
+		}
+	}
 	return 0, errors.New("no free port on the loopback address")
+}
+
+func allFree(from, to int) bool {
+	for port := from; port < to; port++ {
+		l, err := net.Listen("tcp", address(port))
+		if err != nil {
+			return false
+		}
+		_ = l.Close()
+	}
+	return true
 }
 
 // train leaves the classes that a broker loads in an archive beside the jars, once for a machine: a start takes a third of

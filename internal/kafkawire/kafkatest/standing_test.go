@@ -1,7 +1,6 @@
 package kafkatest
 
 import (
-	"net"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -11,12 +10,10 @@ import (
 // A broker for people stands until it is felled, and keeps its data. This one ends with the test, should that be killed.
 func TestStanding(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := blockOfPorts()
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := l.Addr().(*net.TCPAddr).Port - 10_000 // below those that the system gives away
-	_ = l.Close()
 	dir := t.TempDir()
 	start := func() *Standing {
 		t.Helper()
