@@ -3,6 +3,7 @@ package patterns
 import (
 	"regexp"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/cepd/cepd/internal/yamlnode"
 )
@@ -11,7 +12,10 @@ import (
 // character that means something to YAML. Without quotes YAML reads something else: two keys, a tag, or nothing at all.
 // This file finds those places and shows the line as it should be.
 
-const putInQuotes = "put the expression in quotes: "
+const (
+	putInQuotes    = "put the expression in quotes: "
+	putAllInQuotes = "put the expressions in quotes: "
+)
 
 // torn finds an expression that YAML has torn into several entries of a flow mapping: {having: sum(tx, .amount) > 9} has
 // the keys `having` and `.amount) > 9`. It looks at the entry at index i of n.Content, and returns the number of entries
@@ -118,7 +122,7 @@ func (r *reader) mended(n *yamlnode.Node) (hint string, ok bool) {
 	if r.full(r.file.Name) {
 		return "", false
 	}
-	line, ok := quoteAt([]rune(r.file.Line(n.Line)), n.Column-1)
+	line, _, ok := quoteAt([]rune(r.file.Line(n.Line)), n.Column-1)
 	if !ok {
 		return strings.TrimSuffix(putInQuotes, ": "), false
 	}
@@ -179,19 +183,20 @@ func shorten(s string) string {
 // entryBehind matches what follows an expression in a flow mapping: a comma and the next key.
 var entryBehind = regexp.MustCompile(`^,\s*[A-Za-z_][A-Za-z0-9_]*:(\s|$)`)
 
-// keyAhead matches what is not an expression, but a key with its value.
-var keyAhead = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*:\s`)
+// keyAhead matches what is not an expression, but a key with its value, or a map or a list that begins with one.
+var keyAhead = regexp.MustCompile(`^[\[{ \t]*[A-Za-z_][A-Za-z0-9_]*:\s`)
 
-// quoteAt puts the expression that begins at an index of a line in quotes. ok is false where no whole one stands there.
-func quoteAt(line []rune, from int) (_ string, ok bool) {
+// quoteAt puts the expression that begins at an index of a line in quotes, and returns the index behind them. ok is false
+// where no whole one stands there.
+func quoteAt(line []rune, from int) (_ string, end int, ok bool) {
 	if from >= len(line) {
-		return string(line), false
+		return string(line), from, false
 	}
 	before := strings.TrimRight(string(line[:from]), " \t")
 	inList := strings.HasSuffix(before, "[") || strings.HasSuffix(before, ",")
 	var b brackets
 	to := from
-	for ; to < len(line); to++ {
+	for ; to < len(line) && b.depth >= 0; to++ {
 		c := line[to]
 		if b.quote == 0 {
 			isEnd := (c == ']' || c == '}') && b.depth == 0
@@ -205,13 +210,13 @@ func quoteAt(line []rune, from int) (_ string, ok bool) {
 	}
 	expr := strings.TrimRight(string(line[from:to]), " \t")
 	if expr == "" || b.open() || b.depth < 0 || keyAhead.MatchString(expr) {
-		return string(line), false
+		return string(line), from, false
 	}
 	quoted := "'" + strings.ReplaceAll(expr, "'", "''") + "'"
 	if strings.Contains(expr, "'") && !strings.ContainsAny(expr, `"\`) {
 		quoted = `"` + expr + `"`
 	}
-	return string(line[:from]) + quoted + string(line[from+len([]rune(expr)):]), true
+	return string(line[:from]) + quoted + string(line[from+len([]rune(expr)):]), from + len([]rune(quoted)), true
 }
 
 // valueStart matches what can stand before a value.
@@ -221,66 +226,180 @@ var valueStart = regexp.MustCompile(`(^|[\[{,]|- |[A-Za-z0-9_]:[ \t])[ \t]*`)
 // little more than to read it: a usual file of 10 kB has a hundred tries.
 const maxMended = yamlnode.MaxBytes
 
-// parse reads a file. Where the only mistake of a line is an expression that needs quotes, it says so and reads on as if
+// parse reads a file. Where the only mistakes of a line are expressions that need quotes, it says so and reads on as if
 // the quotes were there, so that the other mistakes of the file are found too. Nothing else is reported of such a line:
 // places in it are off.
 func parse(source Source, d *report) (*yamlnode.File, []yamlnode.Problem) {
-	file, problems := yamlnode.Parse(source.Name, source.Data)
-	for budget := maxMended; len(problems) > 0 && problems[len(problems)-1].Fatal; {
-		last := problems[len(problems)-1]
-		m, ok := mend(source, file, last, &budget)
+	budget := maxMended
+	m := mending{source: source, budget: &budget}
+	m.file, m.problems = yamlnode.Parse(source.Name, source.Data)
+	var unread []Diagnostic // one of each line that YAML could not read, in the order of lines
+	quoted := map[int]int{} // the expressions that were put in quotes, by their line
+	for p, fatal := m.fatal(); fatal; p, fatal = m.fatal() {
+		file := m.file
+		next, ok := m.mend(p, 0)
 		if !ok {
 			break
 		}
-		if last.Kind == yamlnode.Syntax {
-			d.add(Diagnostic{
-				Pos: Pos{File: source.Name, Line: last.Line, Column: last.Column}, Length: last.Length, Code: codeQuotes,
-				Message: "YAML cannot read this line: " + last.Message,
-				Hint:    putInQuotes + strings.TrimSpace(m.line), Excerpt: file.Line(last.Line),
+		quoted[p.Line] = next.count
+		m, m.count = next, 0
+		if p.Kind == yamlnode.Syntax {
+			unread = append(unread, Diagnostic{
+				Pos: Pos{File: source.Name, Line: p.Line, Column: p.Column}, Length: p.Length, Code: codeQuotes,
+				Message: "YAML cannot read this line: " + p.Message, Excerpt: file.Line(p.Line),
 			})
 		} else {
-			(&reader{file: file, report: d}).problem(last)
+			(&reader{file: file, report: d}).problem(p)
 		}
-		d.note(Pos{File: source.Name, Line: last.Line}, m.line)
-		d.hush(source.Name, last.Line)
-		source, file, problems = m.source, m.file, m.problems
 	}
-	return file, problems
+	m = m.mendTorn(quoted)
+	for _, u := range unread {
+		u.Hint = putInQuotes
+		if quoted[u.Line] > 1 {
+			u.Hint = putAllInQuotes
+		}
+		u.Hint += strings.TrimSpace(m.file.Line(u.Line))
+		d.add(u)
+	}
+	for line := range quoted {
+		d.note(Pos{File: source.Name, Line: line}, m.file.Line(line))
+		d.hush(source.Name, line)
+	}
+	return m.file, m.problems
 }
 
-// mending is a file in which one line has been mended.
+// mending is a file in which lines have been mended.
 type mending struct {
-	line     string
 	source   Source
 	file     *yamlnode.File
 	problems []yamlnode.Problem
+	count    int  // the expressions that were put in quotes in the line at hand
+	budget   *int // the bytes that may still be parsed
 }
 
-// mend looks for the value that made a line unreadable: the nearest place before the mistake from which, put in quotes,
-// the line can be read.
-func mend(source Source, file *yamlnode.File, p yamlnode.Problem, budget *int) (mending, bool) {
-	old := []rune(file.Line(p.Line))
+// fatal returns the problem that keeps the file from being read on.
+func (m mending) fatal() (_ yamlnode.Problem, ok bool) {
+	n := len(m.problems)
+	if n == 0 || !m.problems[n-1].Fatal {
+		return yamlnode.Problem{}, false
+	}
+	return m.problems[n-1], true
+}
+
+// with reads the file again, with other lines in the place of some.
+func (m mending) with(mended map[int]string) mending {
+	*m.budget -= len(m.source.Data)
+	lines := strings.Split(strings.ReplaceAll(string(m.source.Data), "\r\n", "\n"), "\n")
+	for number, line := range mended {
+		lines[number-1] = line
+	}
+	m.source.Data = []byte(strings.Join(lines, "\n"))
+	m.file, m.problems = yamlnode.Parse(m.source.Name, m.source.Data)
+	return m
+}
+
+// mend looks for the values that made a line unreadable: the nearest place before the mistake from which, put in quotes,
+// the line can be read, or can be read further, to where another value needs quotes. It looks at an index of the line and
+// behind it: what stands before is in quotes already.
+func (m mending) mend(p yamlnode.Problem, from int) (mending, bool) {
+	old := []rune(m.file.Line(p.Line))
 	if len(old) > 0 && old[0] == '%' {
 		return mending{}, false // a directive of YAML, no value
 	}
-	head := string(old[:min(p.Column, len(old))])
-	starts := valueStart.FindAllStringIndex(head, -1)
-	for tried := 0; tried < 4 && len(starts) > 0 && *budget > len(source.Data); tried++ {
-		*budget -= len(source.Data)
-		end := starts[len(starts)-1][1]
+	head := old[:min(p.Column, len(old))]
+	starts := valueStarts(head)
+	for tried := 0; tried < 4 && len(starts) > 0 && *m.budget > len(m.source.Data); tried++ {
+		start := starts[len(starts)-1]
 		starts = starts[:len(starts)-1]
-		line, ok := quoteAt(old, len([]rune(head[:end])))
+		if start < from {
+			break
+		}
+		line, end, ok := quoteAt(old, start)
 		if !ok {
 			continue
 		}
-		lines := strings.Split(strings.ReplaceAll(string(source.Data), "\r\n", "\n"), "\n")
-		lines[p.Line-1] = line
-		m := mending{line: line, source: Source{Name: source.Name, Data: []byte(strings.Join(lines, "\n"))}}
-		m.file, m.problems = yamlnode.Parse(source.Name, m.source.Data)
-		n := len(m.problems)
-		if n == 0 || !m.problems[n-1].Fatal || m.problems[n-1].Line > p.Line && m.problems[n-1].Since != p.Line {
-			return m, true
+		next := m.with(map[int]string{p.Line: line})
+		next.count++
+		q, fatal := next.fatal()
+		if !fatal || q.Line > p.Line && q.Since != p.Line {
+			return next, true
+		}
+		if q.Line == p.Line && q.Column > end && q.Kind == p.Kind {
+			if next, ok := next.mend(q, end); ok {
+				return next, true
+			}
 		}
 	}
 	return mending{}, false
+}
+
+// valueStarts returns the indices of a line where values can begin, but those inside of a call: what a comma divides there
+// are its arguments, and the whole of it needs quotes.
+func valueStarts(head []rune) []int {
+	inCall := make([]bool, len(head)+1)
+	var b brackets
+	for i, c := range head {
+		if b.quote != 0 || !strings.ContainsRune("[]{}", c) {
+			b.next(c)
+		}
+		inCall[i+1] = b.depth > 0
+	}
+	var starts []int
+	text, bytes, runes := string(head), 0, 0
+	for _, at := range valueStart.FindAllStringIndex(text, -1) {
+		runes += utf8.RuneCountInString(text[bytes:at[1]])
+		bytes = at[1]
+		if !inCall[runes] {
+			starts = append(starts, runes)
+		}
+	}
+	return starts
+}
+
+// mendTorn puts the expressions in quotes that YAML tears in lines where it could not read another one, and counts them.
+func (m mending) mendTorn(quoted map[int]int) mending {
+	for range maxMendings {
+		r := &reader{file: m.file, report: newReport(), refused: map[*yamlnode.Node]bool{}}
+		r.report.mended = map[Pos]string{}
+		for _, root := range m.file.Documents {
+			r.findTorn(root, quoted)
+		}
+		if len(r.report.mended) == 0 || *m.budget < len(m.source.Data) {
+			break
+		}
+		mended := map[int]string{}
+		for at, line := range r.report.mended {
+			mended[at.Line] = line
+		}
+		next := m.with(mended)
+		if len(next.problems) > len(m.problems) {
+			break
+		}
+		for line := range mended {
+			quoted[line]++
+		}
+		m = next
+	}
+	return m
+}
+
+// findTorn finds what is torn in some lines, whatever it may mean.
+func (r *reader) findTorn(n *yamlnode.Node, lines map[int]int) {
+	for i := 0; i < len(n.Content); i++ {
+		torn := -1
+		switch {
+		case lines[n.Content[i].Line] == 0:
+		case n.Kind == yamlnode.List:
+			torn = r.tornItem(n, i)
+		case n.Kind == yamlnode.Map && i%2 == 0:
+			if torn = r.torn(n, i); torn >= 0 {
+				torn = 2*torn + 1
+			}
+		}
+		if torn >= 0 {
+			i += torn
+			continue
+		}
+		r.findTorn(n.Content[i], lines)
+	}
 }

@@ -85,12 +85,17 @@ func TestQuoteAt(t *testing.T) {
 		{`{fields: {n: len(a[0]), m: 1}}`, 13, `{fields: {n: 'len(a[0])', m: 1}}`},
 		{`{where: "a, b: c" == x, times: 3}`, 8, `{where: '"a, b: c" == x', times: 3}`},
 	} {
-		if got, ok := quoteAt([]rune(test.line), test.from); !ok || got != test.want {
+		got, end, ok := quoteAt([]rune(test.line), test.from)
+		if !ok || got != test.want {
 			t.Errorf("%s at %d:\n%s, %t, want\n%s", test.line, test.from, got, ok, test.want)
+		} else if rest := string([]rune(got)[end:]); !strings.HasSuffix(test.line, rest) || !strings.ContainsAny(string([]rune(got)[end-1]), `'"`) {
+			t.Errorf("%s at %d: ends before %q", test.line, test.from, rest)
 		}
 	}
-	for line, from := range map[string]int{"": 0, "a: ": 3, "a: b: c": 3} {
-		if got, ok := quoteAt([]rune(line), from); ok {
+	for line, from := range map[string]int{
+		"": 0, "a: ": 3, "a: b: c": 3, "a: {b: x in [1]}": 3, "a: [{b: x}]": 3, `{a: f(x, "y") or g(z, 1)}`: 9,
+	} {
+		if got, _, ok := quoteAt([]rune(line), from); ok {
 			t.Errorf("%q at %d: %s", line, from, got)
 		}
 	}
