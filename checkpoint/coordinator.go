@@ -112,17 +112,6 @@ func (c *Coordinator) Epoch() cep.Epoch {
 	return c.newest + 1
 }
 
-// Missing returns the participants whose votes are awaited.
-func (c *Coordinator) Missing() []string {
-	if c.phase != Preparing {
-		return nil
-	}
-	return slices.DeleteFunc(slices.Clone(c.participants), func(p string) bool { return slices.Contains(c.voted, p) })
-}
-
-// Err returns why the epoch was aborted; nil if it was not.
-func (c *Coordinator) Err() error { return c.why }
-
 func (c *Coordinator) refuse(event string) error {
 	return &TransitionError{Event: event, Phase: c.phase, Epoch: c.Epoch(), Cause: c.why}
 }

@@ -42,9 +42,6 @@ func (s *Set) Files() []File {
 	return files
 }
 
-// Named returns the names of the lists and maps that the rules of the set name, in order.
-func (s *Set) Named() []string { return slices.Sorted(maps.Keys(s.named)) }
-
 // ID is a hash over the names and contents of all files, in hex: sets with equal ids mean the same.
 func (s *Set) ID() string {
 	if s.id == nil {

@@ -108,22 +108,3 @@ func TestChain(t *testing.T) {
 		t.Errorf("chain %s, want %x", got, want)
 	}
 }
-
-func TestWords(t *testing.T) {
-	for _, g := range []sinks.Guarantee{sinks.ExactlyOnce, sinks.AtLeastOnce, sinks.AtMostOnce} {
-		if got, err := sinks.ParseGuarantee(g.String()); err != nil || got != g {
-			t.Errorf("%s: %v, %v", g, got, err)
-		}
-	}
-	for _, f := range []sinks.Format{sinks.Raw, sinks.CloudEvents} {
-		if got, err := sinks.ParseFormat(f.String()); err != nil || got != f {
-			t.Errorf("%s: %v, %v", f, got, err)
-		}
-	}
-	if _, err := sinks.ParseGuarantee("twice"); err == nil {
-		t.Error("a guarantee that nobody gives")
-	}
-	if _, err := sinks.ParseFormat("xml"); err == nil {
-		t.Error("a format that nobody writes")
-	}
-}

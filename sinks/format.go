@@ -3,7 +3,6 @@ package sinks
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"time"
 
 	"github.com/cepd/cepd/cep"
@@ -17,17 +16,6 @@ const (
 	Raw         Format = iota // the body as it is
 	CloudEvents               // the body as data of a CloudEvents 1.0 event in structured JSON mode
 )
-
-// ParseFormat reads the word that configurations use.
-func ParseFormat(s string) (Format, error) {
-	switch s {
-	case "raw":
-		return Raw, nil
-	case "cloudevents":
-		return CloudEvents, nil
-	}
-	return 0, fmt.Errorf("unknown format %q: raw or cloudevents", s)
-}
 
 // String returns the word that configurations use.
 func (f Format) String() string {

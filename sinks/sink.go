@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 
 	"github.com/cepd/cepd/cep"
 )
@@ -106,16 +105,6 @@ var guaranteeNames = [...]string{"exactly_once", "at_least_once", "at_most_once"
 
 // String returns the word that configurations use.
 func (g Guarantee) String() string { return guaranteeNames[g] }
-
-// ParseGuarantee reads the word that configurations use.
-func ParseGuarantee(s string) (Guarantee, error) {
-	for g, name := range guaranteeNames {
-		if s == name {
-			return Guarantee(g), nil
-		}
-	}
-	return 0, fmt.Errorf("unknown guarantee %q: exactly_once, at_least_once or at_most_once", s)
-}
 
 // MarshalText writes that word.
 func (g Guarantee) MarshalText() ([]byte, error) { return []byte(g.String()), nil }

@@ -61,11 +61,7 @@ const (
 	BadTime                      // the time field is no time of its layout
 	BadPosition                  // _cepd names no stream that is read, or is no position
 	NoValue                      // a record of a broker without a value: a tombstone
-	errorKinds                   // the number of kinds
 )
-
-// ErrorKinds is the number of kinds.
-const ErrorKinds = int(errorKinds)
 
 var kindNames = [...]string{"bad json", "bad csv", "bad utf-8", "too deep", "too large", "no time", "bad time", "bad position", "no value"}
 

@@ -22,8 +22,6 @@ import (
 const (
 	// IntervalDefault is the time between epochs while no alert waits: what a crash costs is reading that much again.
 	IntervalDefault = time.Second
-	// IdleDefault is how long a partition is silent before its stream no longer waits for it.
-	IdleDefault = 30 * time.Second
 	// AheadCountDefault and AheadBytesDefault are what may wait in the order buffers of a stream: the events of some
 	// seconds at full speed, and less memory than the state of a busy rule.
 	AheadCountDefault = 1 << 20

@@ -14,7 +14,6 @@ type Code int16
 const (
 	CodeUnknownServer         Code = -1
 	CodeOffsetOutOfRange      Code = 1
-	CodeCorruptMessage        Code = 2
 	CodeUnknownTopic          Code = 3
 	CodeLeaderNotAvailable    Code = 5
 	CodeNotLeader             Code = 6
@@ -50,7 +49,6 @@ const (
 	CodeKafkaStorage          Code = 56
 	CodeSASLAuthentication    Code = 58
 	CodeUnknownProducer       Code = 59
-	CodeFetchSessionNotFound  Code = 70
 	CodeFencedLeaderEpoch     Code = 74
 	CodeUnknownLeaderEpoch    Code = 75
 	CodeOffsetNotAvailable    Code = 78

@@ -16,15 +16,6 @@ type TopicID [16]byte
 // String returns the id in hex.
 func (id TopicID) String() string { return hex.EncodeToString(id[:]) }
 
-// ParseTopicID reads what String writes.
-func ParseTopicID(s string) (TopicID, error) {
-	var id TopicID
-	if n, err := hex.Decode(id[:], []byte(s)); err != nil || n != len(id) || len(s) != 2*len(id) {
-		return id, fmt.Errorf("%q is not a topic id: 32 hexadecimal digits", s)
-	}
-	return id, nil
-}
-
 // Topic is a topic as the cluster has it now.
 type Topic struct {
 	Name string

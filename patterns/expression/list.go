@@ -1,8 +1,6 @@
 package expression
 
 import (
-	"net/netip"
-
 	"github.com/cepd/cepd/cep"
 )
 
@@ -52,9 +50,6 @@ func (l *List) Contains(v cep.Value) bool {
 	_, in := l.members[string(k)]
 	return in
 }
-
-// ContainsAddress reports whether an address lies in one of the networks among the list's values.
-func (l *List) ContainsAddress(a netip.Addr) bool { return l.networks.contain(a) }
 
 // Map is a constant table from keys to values, for lookup($name, key).
 type Map struct{ values map[string]cep.Value }

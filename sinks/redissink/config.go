@@ -16,10 +16,6 @@ import (
 
 // Limits of one sink.
 const (
-	// BatchMax and BytesMax bound what one script appends: the server does nothing else meanwhile. 1,000 messages or 1 MB
-	// take it 5 to 20 ms, 10 MB up to 130 ms.
-	BatchMax = 1000
-	BytesMax = 1 << 20
 	// ReplicaTimeoutDefault and ReplicaTimeoutMax bound how long an answer waits for replicas. A batch that they have not
 	// confirmed by then is published all the same, and kept in the outbox until a later answer confirms it.
 	ReplicaTimeoutDefault = time.Second

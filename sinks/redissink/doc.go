@@ -20,7 +20,7 @@
 // # Cost
 //
 // A call is one round trip. The server runs nothing else while the script appends, 5 µs for each message, which is why a
-// batch has at most [BatchMax] messages and [BytesMax] bytes.
+// batch has at most [sinks.BatchMax] messages and [sinks.BytesMax] bytes.
 //
 // # Caveats
 //
