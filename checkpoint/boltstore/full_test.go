@@ -1,3 +1,5 @@
+//go:build unix
+
 package boltstore_test
 
 import (
@@ -41,17 +43,20 @@ func TestDiskFull(t *testing.T) {
 }
 
 func fillLimit(t *testing.T, dir string) {
-	limit := func(n uint64) {
+	limit := func(change func(*syscall.Rlimit)) {
 		t.Helper()
-		var old syscall.Rlimit
-		if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
+		var l syscall.Rlimit
+		if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &l); err != nil {
 			t.Fatal(err)
 		}
-		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: n, Max: old.Max}); err != nil {
+		change(&l)
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &l); err != nil {
 			t.Fatal(err)
 		}
 	}
-	exhaust(t, dir, syscall.EFBIG, func() { limit(room) }, func() { limit(1 << 40) })
+	exhaust(t, dir, syscall.EFBIG,
+		func() { limit(func(l *syscall.Rlimit) { l.Cur = room }) },
+		func() { limit(func(l *syscall.Rlimit) { l.Cur = 1 << 40 }) })
 }
 
 // TestTmpfsFull does the same on a small disk in memory, where the file can grow and its pages cannot be had.

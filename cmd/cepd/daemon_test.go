@@ -220,7 +220,11 @@ func TestLiveStreams(t *testing.T) {
 		t.Fatal("a stream ended by itself")
 	}
 	s.file("tokens.yaml", strings.Replace(accessText(), hashOfToken(eveToken), hashOfToken(eveToken+"new"), 1))
-	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+	self, err := os.FindProcess(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := self.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
 	s.says(`tokens and certificates were read again by=signal`)
@@ -236,7 +240,7 @@ func TestLiveStreams(t *testing.T) {
 	if until(ada, "never") {
 		t.Fatal("what is not there was read")
 	}
-	err := <-s.ended
+	err = <-s.ended
 	if s.ended <- nil; err != nil || time.Since(begun) > drainTimeout {
 		t.Errorf("%v after %s", err, time.Since(begun))
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -86,9 +87,9 @@ func find(ts *testscript.TestScript, name string) *process {
 // signalTo sends a signal: signal NAME TERM|INT|HUP|KILL|STOP|CONT.
 func signalTo(ts *testscript.TestScript, neg bool, args []string) {
 	signals := map[string]os.Signal{
-		"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "KILL": syscall.SIGKILL, "STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT,
-		"HUP": syscall.SIGHUP,
+		"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "KILL": syscall.SIGKILL, "HUP": syscall.SIGHUP,
 	}
+	maps.Copy(signals, pauses)
 	if neg || len(args) != 2 || signals[args[1]] == nil {
 		ts.Fatalf("usage: signal NAME TERM|INT|HUP|KILL|STOP|CONT")
 	}

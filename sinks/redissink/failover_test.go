@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -347,10 +346,10 @@ func TestReplicas(t *testing.T) {
 		one(2)
 		one(3)
 		s.config.ReplicaTimeout = 50 * time.Millisecond
-		r.Signal(syscall.SIGSTOP)
+		r.Pause()
 		one(3) // the replica hangs: what it had confirmed stands
 		s.config.Replicas = 2
-		r.Signal(syscall.SIGCONT)
+		r.Resume()
 		one(3) // one of two
 		s.config.Replicas, s.config.ReplicaTimeout = 1, 5*time.Second
 		if ack := put(t, s, j.batch(1, at, 0)); ack.Acknowledged != at {

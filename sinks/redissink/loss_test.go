@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -85,7 +84,7 @@ func TestHang(t *testing.T) {
 	j := &journal{}
 	s := newSink(t, srv.Address)
 	open(t, s)
-	srv.Signal(syscall.SIGSTOP)
+	srv.Pause()
 	began := time.Now()
 	_, err := s.Publish(t.Context(), j.batch(1, 0, 5))
 	if err == nil || !broken(err) {
@@ -94,7 +93,7 @@ func TestHang(t *testing.T) {
 	if took := time.Since(began); took < answerTimeout {
 		t.Fatalf("gave up after %s", took)
 	}
-	srv.Signal(syscall.SIGCONT)
+	srv.Resume()
 	redistest.WaitFor(t, "the late request", func() bool { return srv.LastID("alerts") == "1-5" })
 	if _, err := publishAgain(t, s, j.batch(1, 0, 5)); err != nil {
 		t.Fatal(err)

@@ -1,3 +1,5 @@
+//go:build unix
+
 package kill
 
 import (
@@ -104,12 +106,12 @@ func TestPromotion(t *testing.T) {
 	lost := 0
 	for round := range 2 {
 		arrive(master, int64(1+2_000*round))
-		replica.Signal(syscall.SIGSTOP) // from here on it is behind
+		replica.Pause() // from here on it is behind
 		had, _ := master.Must(t, "XLEN", s.stream).(int64)
 		arrive(master, had+500)
 		acknowledged := len(master.Stream(t, s.stream))
 		master.Kill()
-		replica.Signal(syscall.SIGCONT)
+		replica.Resume()
 		replica.Promote(t)
 		lost += acknowledged - len(replica.Stream(t, s.stream))
 		proxy.Aim(replica.Address)
@@ -198,7 +200,7 @@ func (d *disk) fill(free int64) {
 	if err := syscall.Statfs(d.path, &fs); err != nil {
 		d.t.Fatal(err)
 	}
-	n := max(int64(fs.Bavail)*fs.Bsize-free, 0)
+	n := max(int64(fs.Bavail)*int64(fs.Bsize)-free, 0)
 	if err := os.WriteFile(filepath.Join(d.path, "filler"), make([]byte, n), 0o600); err != nil && !errors.Is(err, syscall.ENOSPC) {
 		d.t.Fatal(err)
 	}
@@ -305,12 +307,12 @@ func TestLogFull(t *testing.T) {
 	p := s.start("")
 	p.listening(l)
 	p.says(" running ")
-	server.Signal(syscall.SIGSTOP)
+	server.Pause()
 	waitFor(t, "a log that is full", func() bool { return l[0].full.Load() > 0 })
 	if was, err := p.kill(0); !was {
 		t.Fatalf("%v\n%s", err, p.logged())
 	}
-	server.Signal(syscall.SIGCONT)
+	server.Resume()
 	s.finishPosted(l)
 	t.Logf("%d requests were answered with 429, and taken later", l[0].full.Load())
 }
@@ -392,7 +394,7 @@ func TestSecondSignal(t *testing.T) {
 	s := newSite(t, newWorkload(t, t.TempDir(), 20_000), server, "second")
 	p := s.start("", "--once")
 	waitFor(t, "alerts", func() bool { return server.LastID(s.stream) != "" })
-	server.Signal(syscall.SIGSTOP)
+	server.Pause()
 	p.signal(syscall.SIGTERM)
 	p.says("stopping: nothing more is read")
 	begin := time.Now()
@@ -404,6 +406,6 @@ func TestSecondSignal(t *testing.T) {
 	if took := time.Since(begin); took > 5*time.Second {
 		t.Errorf("the second signal took %s", took)
 	}
-	server.Signal(syscall.SIGCONT)
+	server.Resume()
 	s.finish()
 }

@@ -234,14 +234,14 @@ func (b *Broker) Kill(nodes ...int) {
 // Pause stops the processes of the nodes as SIGSTOP does: their connections stay and nothing answers.
 func (b *Broker) Pause(nodes ...int) {
 	for _, n := range b.chosen(nodes) {
-		n.signal(syscall.SIGSTOP)
+		n.signal(pauseSignal)
 	}
 }
 
 // Resume lets paused nodes go on.
 func (b *Broker) Resume(nodes ...int) {
 	for _, n := range b.chosen(nodes) {
-		n.signal(syscall.SIGCONT)
+		n.signal(resumeSignal)
 	}
 }
 

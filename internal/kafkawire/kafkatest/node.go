@@ -106,7 +106,7 @@ func (n *node) Running() bool {
 	}
 }
 
-func (n *node) signal(s syscall.Signal) {
+func (n *node) signal(s os.Signal) {
 	if n.Running() {
 		n.mu.Lock()
 		defer n.mu.Unlock()

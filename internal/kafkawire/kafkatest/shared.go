@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -119,7 +118,7 @@ func Lend(ctx context.Context) (*Lender, error) {
 	if l.lock, err = os.Create(filepath.Join(l.dir, "lock")); err != nil {
 		return nil, err
 	}
-	if err := syscall.Flock(int(l.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := lock(l.lock); err != nil {
 		return nil, l.lock.Close()
 	}
 	// What a lender that was killed has left is none of ours.

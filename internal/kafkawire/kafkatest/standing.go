@@ -24,9 +24,7 @@ type Standing struct {
 // Stand starts a broker of one node in a directory and waits until it is ready. Its unprotected port is as told, the others
 // are those behind it. One that runs in that directory stays; what it keeps stays when it ends.
 func Stand(ctx context.Context, dir string, port int) (*Standing, error) {
-	return stand(ctx, dir, port, func(cmd *exec.Cmd) {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // the terminal's interrupt is not for it
-	})
+	return stand(ctx, dir, port, detach)
 }
 
 // stand starts one whose process lives as release says.
@@ -115,9 +113,13 @@ func Fell(dir string) (int, error) {
 	if pid == 0 {
 		return 0, nil
 	}
+	process, err := os.FindProcess(pid)
+	if err != nil {
+		return pid, fmt.Errorf("find process %d: %w", pid, err)
+	}
 	deadline := time.Now().Add(patienceOfNode)
 	for signal := syscall.SIGTERM; standing(dir) != 0; time.Sleep(50 * time.Millisecond) {
-		if err := syscall.Kill(pid, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
+		if err := process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			return pid, fmt.Errorf("end process %d: %w", pid, err)
 		}
 		if time.Now().After(deadline) {

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -107,8 +106,13 @@ func (s *Server) Kill() {
 	}
 }
 
-// Signal sends the process a signal, such as SIGSTOP.
-func (s *Server) Signal(sig syscall.Signal) {
+// Pause stops the process as SIGSTOP does: its connections stay and nothing answers.
+func (s *Server) Pause() { s.signal(pauseSignal) }
+
+// Resume lets a paused process go on.
+func (s *Server) Resume() { s.signal(resumeSignal) }
+
+func (s *Server) signal(sig os.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cmd != nil {
