@@ -1,8 +1,10 @@
 // Command kafka starts and ends a Kafka broker for people: a node of its own, with transactions, on the loopback address. It
-// is what make kafka and make kafka-stop run; fetch, for make deps, fetches what a broker runs on. docs/kafka-broker.md tells
-// more. The tests start their brokers themselves; lend runs a command, go test, with a broker that all packages share.
+// is what make kafka and make kafka-stop run; send writes lines to a topic of that broker; fetch, for make deps, fetches what
+// a broker runs on. docs/kafka-broker.md tells more. The tests start their brokers themselves; lend runs a command, go test,
+// with a broker that all packages share.
 //
 //	kafka [-dir build/kafka] [-port 9092] start
+//	kafka [-dir build/kafka] send TOPIC <LINES
 //	kafka [-dir build/kafka] stop
 //	kafka fetch
 //	kafka lend COMMAND [ARGUMENT...]
@@ -26,7 +28,7 @@ func main() {
 	port := flag.Int("port", 9092, "the port for clients; the five behind it are the broker's too")
 	flag.Parse()
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, os.Stdout, flag.Args(), *dir, *port)
+	err := run(ctx, os.Stdin, os.Stdout, flag.Args(), *dir, *port)
 	cancel()
 	if e, ok := errors.AsType[*exec.ExitError](err); ok {
 		os.Exit(max(e.ExitCode(), 1)) // the command has said why
@@ -37,10 +39,18 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, out io.Writer, args []string, dir string, port int) error {
-	const usage = "say start, stop, fetch, or lend and a command, not %q"
+func run(ctx context.Context, in io.Reader, out io.Writer, args []string, dir string, port int) error {
+	const usage = "say start, stop, fetch, send and a topic, or lend and a command, not %q"
 	if len(args) > 1 && args[0] == "lend" {
 		return lend(ctx, exec.Command(args[1], args[2:]...))
+	}
+	if len(args) == 2 && args[0] == "send" {
+		n, err := kafkatest.Send(ctx, dir, args[1], in)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(out, "%d records are in %s\n", n, args[1])
+		return err
 	}
 	if len(args) != 1 {
 		return fmt.Errorf(usage, args)

@@ -1,10 +1,12 @@
 package kafkatest
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +14,10 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // Standing is a broker that no test owns: for people, who start it with make kafka. It outlives the process that starts it.
@@ -37,15 +43,15 @@ func stand(ctx context.Context, dir string, port int, release func(*exec.Cmd)) (
 		return nil, err
 	}
 	if pid := standing(dir); pid != 0 {
-		at, err := os.ReadFile(filepath.Join(dir, "address"))
+		at, err := standingAddress(dir, pid)
 		if err != nil {
-			return nil, fmt.Errorf("a broker runs in %s (process %d), at an address that is not known: %w", dir, pid, err)
+			return nil, err
 		}
 		version, err := os.ReadFile(filepath.Join(dir, "version"))
 		if err != nil {
 			return nil, err
 		}
-		return &Standing{Address: string(at), Kafka: string(version), Pid: pid}, nil
+		return &Standing{Address: at, Kafka: string(version), Pid: pid}, nil
 	}
 	r, err := ready(ctx)
 	if err != nil {
@@ -101,6 +107,58 @@ func standing(dir string) int {
 		return 0
 	}
 	return pid
+}
+
+// standingAddress is where the broker in a directory answers.
+func standingAddress(dir string, pid int) (string, error) {
+	at, err := os.ReadFile(filepath.Join(dir, "address"))
+	if err != nil {
+		return "", fmt.Errorf("a broker runs in %s (process %d), at an address that is not known: %w", dir, pid, err)
+	}
+	return string(at), nil
+}
+
+// sentMax is the size of a line: a broker takes 1 MiB by default.
+const sentMax = 1 << 20
+
+// Send writes lines to a topic of the broker that stands in a directory, one record for each, and returns their number. The
+// topic is made where it is missing, with one partition, so that the order of the lines is kept.
+func Send(ctx context.Context, dir, topic string, lines io.Reader) (int, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return 0, err
+	}
+	pid := standing(dir)
+	if pid == 0 {
+		return 0, fmt.Errorf("no broker runs in %s: start one there", dir)
+	}
+	at, err := standingAddress(dir, pid)
+	if err != nil {
+		return 0, err
+	}
+	client, err := kgo.NewClient(kgo.SeedBrokers(at), kgo.DefaultProduceTopic(topic), kgo.UnknownTopicRetries(-1))
+	if err != nil {
+		return 0, err
+	}
+	defer client.Close()
+	if _, err := kadm.NewClient(client).CreateTopic(ctx, 1, 1, nil, topic); err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
+		return 0, fmt.Errorf("make topic %s: %w", topic, err)
+	}
+	var records []*kgo.Record
+	text := bufio.NewScanner(lines)
+	text.Buffer(nil, sentMax)
+	for text.Scan() {
+		if line := bytes.TrimSpace(text.Bytes()); len(line) > 0 {
+			records = append(records, kgo.SliceRecord(bytes.Clone(line)))
+		}
+	}
+	if err := text.Err(); err != nil {
+		return 0, fmt.Errorf("read line %d: %w", len(records)+1, err)
+	}
+	if err := client.ProduceSync(ctx, records...).FirstErr(); err != nil {
+		return 0, fmt.Errorf("write to %s: %w", topic, err)
+	}
+	return len(records), nil
 }
 
 // Fell ends the broker that stands in a directory, and returns its process, 0 where none does.

@@ -1,6 +1,8 @@
 package kafkatest
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -40,6 +42,23 @@ func TestStanding(t *testing.T) {
 	if _, err := admin.CreateTopic(t.Context(), 1, 1, nil, "kept"); err != nil {
 		t.Fatal(err)
 	}
+	sent, err := Send(t.Context(), dir, "sent", strings.NewReader(`{"n":1}`+"\n\n"+`{"n":2}`))
+	if err != nil || sent != 2 {
+		t.Fatalf("%d lines sent, %v", sent, err)
+	}
+	reader, err := kgo.NewClient(kgo.SeedBrokers(first.Address), kgo.ConsumeTopics("sent"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	var got []string
+	WaitFor(t, "what was sent", func() bool {
+		reader.PollFetches(t.Context()).EachRecord(func(r *kgo.Record) { got = append(got, string(r.Value)) })
+		return len(got) == 2
+	})
+	if want := []string{`{"n":1}`, `{"n":2}`}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
 	if again := start(); *again != *first {
 		t.Errorf("a second start gave %v, not %v", again, first)
 	}
@@ -48,6 +67,9 @@ func TestStanding(t *testing.T) {
 	}
 	if pid := fell(); pid != 0 {
 		t.Errorf("process %d ended too", pid)
+	}
+	if _, err := Send(t.Context(), dir, "sent", strings.NewReader("x\n")); err == nil || !strings.Contains(err.Error(), "no broker runs") {
+		t.Errorf("sent to nobody: %v", err)
 	}
 	next := start()
 	if next.Pid == first.Pid || next.Address != first.Address {
