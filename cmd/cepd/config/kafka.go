@@ -79,7 +79,7 @@ func (k *KafkaCluster) settings() section {
 		{name: "sasl", about: "Who cepd is, for brokers that ask.", value: section{
 			{name: "mechanism", about: "How the password is shown.", value: word(&k.SASL.Mechanism, mechanismWords...)},
 			{name: "username", about: "The user; without one no password is shown.", value: text(&k.SASL.Username, "text", nil)},
-			secretFile("password", &k.SASL.Password, "The password."),
+			secretFile("password", &k.SASL.Password, "The password, read once at the start."),
 			secretText("password", &k.SASL.Password),
 		}},
 	}

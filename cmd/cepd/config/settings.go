@@ -302,7 +302,7 @@ func (r *RedisSink) settings() section {
 		secretFile("password", &r.Password, "The password, read again at each connection."),
 		secretText("password", &r.Password),
 		{name: "sentinel_username", about: "The user for the sentinels themselves.", value: text(&r.SentinelUsername, "text", nil)},
-		secretFile("sentinel_password", &r.SentinelPassword, "The password for the sentinels themselves."),
+		secretFile("sentinel_password", &r.SentinelPassword, "The password for the sentinels themselves, read once at the start."),
 		secretText("sentinel_password", &r.SentinelPassword),
 		{name: "tls", about: "How the connection is protected.", value: r.TLS.settings()},
 		{name: "stream", about: "The stream that messages are appended to.", value: text(&r.Stream, "key", isKey)},
