@@ -24,7 +24,7 @@ func checkBrake(m *Machine) error {
 	}
 	var bytes [brakeSlots]int64
 	for k := range known {
-		slot := Slot(m.program.pattern.Rule, k)
+		slot := Slot(m.program.source.Rule, k)
 		keys[slot]++
 		bytes[slot] += m.brake.weights[k].bytes
 	}

@@ -151,7 +151,7 @@ func line(p *Program, m cep.Match) string {
 	if m.Kind == cep.MatchTimeout {
 		b.WriteString("timeout ")
 	}
-	for step, name := range p.pattern.Names {
+	for step, name := range p.source.Names {
 		n := m.History.Len(step)
 		for i := range n {
 			if i == 0 {

@@ -244,7 +244,7 @@ func (m *Machine) checkMemory(x *memory, k memoryKind, until *cep.Time) error {
 				return errors.New("what was met is out of order")
 			}
 		}
-	case e.looksAround():
+	case e.looksAround:
 		if len(x.past) == 0 || x.past[len(x.past)-1].event.time != x.time || e.Edge && len(x.past) > 1 {
 			return errors.New("the past does not end with its newest event")
 		}

@@ -12,10 +12,11 @@ import (
 // Compile makes a Program. The errors are limits of the machine and patterns that [Pattern] does not allow: who writes
 // rules gets better words for the latter from package patterns.
 func Compile(pattern Pattern) (*Program, error) {
-	c := &compiler{Program: &Program{pattern: pattern, flat: true}, watch: map[*Pred]uint64{}}
+	c := &compiler{Program: &Program{form: &form{pattern: pattern, flat: true}}, watch: map[*Pred]uint64{}}
 	if err := c.compile(); err != nil {
 		return nil, fmt.Errorf("compile %s: %w", pattern.Rule, err)
 	}
+	c.split()
 	return c.Program, nil
 }
 
@@ -281,6 +282,7 @@ func (c *compiler) addElement(x *element) error {
 	if len(c.elements) == maxElements {
 		return fmt.Errorf("more than %d elements, at most that many", maxElements)
 	}
+	x.judged()
 	x.index = len(c.elements)
 	x.bit = 1 << x.index
 	c.elements = append(c.elements, *x)
@@ -618,7 +620,7 @@ func (c *compiler) remember() error {
 			if e.FirstSeen != nil || e.Edge {
 				c.constant |= e.bit
 			}
-			if e.FirstSeen == nil && e.looksAround() {
+			if e.FirstSeen == nil && e.looksAround {
 				e.seen = newLayout(e.Where.Slots)
 				c.looksBack = true
 			}

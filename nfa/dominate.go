@@ -30,7 +30,7 @@ func (p *Program) prunable(pc int) bool {
 	at := p.code[pc].element.index
 	for i := at; i < len(p.elements); i++ {
 		e := &p.elements[i]
-		if e.looksAround() || e.Distinct != nil {
+		if e.looksAround || e.Distinct != nil {
 			return false
 		}
 		fixed = fixed && (e.Absent || e.Min == e.Max && (!e.Optional || i == at))

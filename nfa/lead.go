@@ -50,7 +50,7 @@ func (p *Program) leads() bool {
 	loops := false
 	for i := range p.elements {
 		e := &p.elements[i]
-		if e.role != takes || e.looksAround() || i > 0 && e.Link != Relaxed || e.Loop != Relaxed || e.Within > 0 || e.LoopWithin > 0 {
+		if e.role != takes || e.looksAround || i > 0 && e.Link != Relaxed || e.Loop != Relaxed || e.Within > 0 || e.LoopWithin > 0 {
 			return false
 		}
 		if e.Distinct != nil {
@@ -87,8 +87,8 @@ func (p *Program) collects() bool {
 	}
 	loop, absent := &p.elements[0], &p.elements[1]
 	limit := p.pattern.Limits.EventsPerMatch
-	return loop.Max < 0 && loop.Distinct == nil && loop.Loop == Relaxed && loop.Within == 0 && loop.LoopWithin == 0 && !loop.looksAround() &&
-		absent.role == absentLater && absent.Link == Relaxed && absent.For > 0 && !absent.looksAround() &&
+	return loop.Max < 0 && loop.Distinct == nil && loop.Loop == Relaxed && loop.Within == 0 && loop.LoopWithin == 0 && !loop.looksAround &&
+		absent.role == absentLater && absent.Link == Relaxed && absent.For > 0 && !absent.looksAround &&
 		(limit <= 0 || p.least[0] <= limit)
 }
 
@@ -139,7 +139,7 @@ func (m *Machine) lead(s *start) {
 		}
 		m.offerTo(s)
 	}
-	invariant.Check(len(m.done) == done, "a parked start of %s had completed", m.program.pattern.Rule)
+	invariant.Check(len(m.done) == done, "a parked start of %s had completed", m.program.source.Rule)
 	m.event, m.heard, m.kept, m.replaying = event, heard, 0, false
 	runs := s.runs()
 	for i := range runs {

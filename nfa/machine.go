@@ -47,7 +47,7 @@ func NewMachine(p *Program, memo *Memo) *Machine {
 		program: p, now: cep.BeforeAll, firstTime: cep.BeforeAll, soon: cep.AfterAll, memories: make([]memories, len(p.memories)),
 	}
 	m.setMemo(memo)
-	m.brake = newBrake(&p.pattern)
+	m.brake = newBrake(&p.source)
 	if p.rows != nil {
 		m.rows = newRowMachine(m)
 	}
@@ -203,7 +203,7 @@ func (m *Machine) leave(fresh bool) {
 	r.settleRare()
 	if invariant.Enabled && !r.empty() && (r.count < 64 || m.counters.Delivered%1024 == 0) { // else too slow
 		if err := m.checkKey(r); err != nil {
-			invariant.Check(false, "rule %s, key %q: %v", m.program.pattern.Rule, r.key, err)
+			invariant.Check(false, "rule %s, key %q: %v", m.program.source.Rule, r.key, err)
 		}
 	}
 	empty := r.empty()
@@ -241,12 +241,12 @@ func (e *element) admits(mask uint64) bool { return e.Name < 0 || mask>>e.Name&1
 
 // unary is the condition of an element if it reads the event alone, else true.
 func (m *Machine) unary(e *element) bool {
-	if e.Name >= 0 && m.holds>>e.Name&1 != 0 || e.Where == nil || !e.Where.Unary {
+	if !e.asks || e.Name >= 0 && m.holds>>e.Name&1 != 0 {
 		return true
 	}
 	if m.known&e.bit == 0 {
 		m.known |= e.bit
-		if m.test(e.Where) {
+		if m.test(m.program.conditions[e.index]) {
 			m.truth |= e.bit
 		}
 	}

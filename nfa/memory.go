@@ -34,7 +34,7 @@ func (m *Machine) silent(set uint64, e *element) bool {
 		}
 		within := func(t cep.Time) bool { return a.For == Forever || m.event.Time.Sub(t) <= a.For }
 		broken := within(x.time)
-		if broken && a.looksAround() {
+		if broken && a.looksAround {
 			broken = false
 			n := m.node(nil, e) // its condition sees the event to come
 			for i := len(x.past) - 1; i >= 0 && !broken && within(x.past[i].event.time); i-- {
@@ -48,9 +48,6 @@ func (m *Machine) silent(set uint64, e *element) bool {
 	}
 	return true
 }
-
-// looksAround says whether the condition of an element may read more than the event.
-func (e *element) looksAround() bool { return e.Where != nil && !e.Where.Unary }
 
 // heldFor asks the condition of an element about an event that is past, for the history of n.
 func (m *Machine) heldFor(e *element, past pastEvent, n *node) bool {
@@ -68,7 +65,7 @@ func (m *Machine) heldFor(e *element, past pastEvent, n *node) bool {
 	if past.prev != nil {
 		m.scope.Prev = past.prev
 	}
-	holds := m.test(e.Where)
+	holds := m.test(m.program.conditions[e.index])
 	m.scope = scope
 	return holds
 }
@@ -82,7 +79,7 @@ func (m *Machine) hearConstant(mask uint64) {
 			continue
 		}
 		m.admits |= e.bit
-		if m.unary(e) && (e.FirstSeen == nil || m.firstSeen(e)) && (!e.Edge || e.looksAround() || !m.wasHeld(e, nil)) &&
+		if m.unary(e) && (e.FirstSeen == nil || m.firstSeen(e)) && (!e.Edge || e.looksAround || !m.wasHeld(e, nil)) &&
 			(e.Distinct == nil || m.counts(e)) {
 			m.heard |= e.bit
 		}
@@ -91,10 +88,10 @@ func (m *Machine) hearConstant(mask uint64) {
 
 // firstSeen says whether no event like the present one came before (S3.7), and notes that this one did.
 func (m *Machine) firstSeen(e *element) bool {
-	if e.looksAround() { // at prev or the key: no candidate matters
+	if e.looksAround { // at prev or the key: no candidate matters
 		m.view.reset(nil)
 		m.scope.History = &m.view
-		if !m.test(e.Where) {
+		if !m.test(m.program.conditions[e.index]) {
 			return false
 		}
 	}
@@ -127,7 +124,7 @@ func (m *Machine) wasHeld(e *element, n *node) bool {
 	switch {
 	case x == nil || m.event.Time.Sub(x.time) > m.program.memories[e.memory].reach:
 		return false
-	case e.looksAround():
+	case e.looksAround:
 		return m.heldFor(e, x.past[0], n)
 	}
 	return x.held
@@ -165,9 +162,9 @@ func (m *Machine) remember() {
 			if k.reach != Forever {
 				x.met.forget(m.event.Time.Add(-k.reach))
 			}
-		case e.Edge && !e.looksAround():
-			x.held = e.Where == nil || m.truth&e.bit != 0
-		case e.looksAround():
+		case e.Edge && !e.looksAround:
+			x.held = !e.asks || m.truth&e.bit != 0
+		case e.looksAround:
 			p := pastEvent{event: seen(m.event, keep(&e.seen, m.event, false, cep.Value{}))}
 			if m.scope.Prev != nil {
 				p.prev, _ = m.scope.Prev.(*node)

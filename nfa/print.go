@@ -11,25 +11,25 @@ import (
 // String prints the program: the rule's words, an instruction a line, what is kept, the facts. Equal programs print alike.
 func (p *Program) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "program %s%s\n", p.pattern.Rule, p.pattern.words())
+	fmt.Fprintf(&b, "program %s%s\n", p.source.Rule, p.source.words())
 	if p.rows != nil {
-		p.rows.print(&b, &p.pattern)
+		p.rows.print(&b, &p.source)
 		return b.String()
 	}
 	for pc, in := range p.code {
 		fmt.Fprintf(&b, "%3d  ", pc)
 		switch e := in.element; in.op {
 		case opTake:
-			fmt.Fprintf(&b, "take %s%s", p.name(e), e.words())
+			fmt.Fprintf(&b, "take %s%s", p.name(e), p.words(e))
 			if p.flat {
 				fmt.Fprintf(&b, " -> %s", p.exits(e.exits))
 			}
 		case opOptional:
 			fmt.Fprintf(&b, "optional %d", in.x)
 		case opAbsent:
-			fmt.Fprintf(&b, "absent %s%s", p.name(e), e.words())
+			fmt.Fprintf(&b, "absent %s%s", p.name(e), p.words(e))
 		case opEnter:
-			fmt.Fprintf(&b, "enter %d %s%s", e.index, e.Kind, e.words())
+			fmt.Fprintf(&b, "enter %d %s%s", e.index, e.Kind, p.words(e))
 		case opRepeat:
 			fmt.Fprintf(&b, "repeat %d at %d", e.index, in.x)
 		case opChoice, opOrder:
@@ -44,19 +44,19 @@ func (p *Program) String() string {
 		b.WriteByte('\n')
 	}
 	fmt.Fprintf(&b, "entry %s\n", p.exits(p.entries))
-	for _, w := range p.pattern.Without {
-		fmt.Fprintf(&b, "without %s where %s\n", p.pattern.Names[w.Name].Name, w.Where.Text)
+	for _, w := range p.source.Without {
+		fmt.Fprintf(&b, "without %s%s\n", p.source.Names[w.Name].Name, w.Where.words())
 	}
-	for i, n := range p.pattern.Names {
+	for i, n := range p.source.Names {
 		if len(n.Keep) > 0 {
 			fmt.Fprintf(&b, "keep %s %v\n", n.Name, p.layouts[i].slots)
 		}
 	}
-	if p.pattern.UsesPrev {
-		fmt.Fprintf(&b, "prev %v reach %s\n", p.pattern.PrevSlots, cep.FormatDuration(p.pattern.PrevReach))
+	if p.source.UsesPrev {
+		fmt.Fprintf(&b, "prev %v reach %s\n", p.source.PrevSlots, cep.FormatDuration(p.source.PrevReach))
 	}
-	for i, a := range p.pattern.Aggregates {
-		fmt.Fprintf(&b, "aggregate %d %s %s", i, aggregateNames[a.Kind], p.pattern.Names[a.Step].Name)
+	for i, a := range p.source.Aggregates {
+		fmt.Fprintf(&b, "aggregate %d %s %s", i, aggregateNames[a.Kind], p.source.Names[a.Step].Name)
 		if a.Slot >= 0 {
 			fmt.Fprintf(&b, " slot %d", a.Slot)
 		}
@@ -111,9 +111,9 @@ func (p *Pattern) words() string {
 	return s
 }
 
-func (p *Program) name(e *element) string { return p.pattern.Names[e.Name].Name }
+func (p *Program) name(e *element) string { return p.source.Names[e.Name].Name }
 
-func (e *element) words() string {
+func (p *Program) words(e *element) string {
 	s := ""
 	if e.Link != NoLink {
 		s += " " + e.Link.String()
@@ -152,9 +152,7 @@ func (e *element) words() string {
 	if e.FromStart {
 		s += " from_start"
 	}
-	if e.Where != nil {
-		s += " where " + e.Where.Text
-	}
+	s += p.condition(e).words()
 	if e.Distinct != nil {
 		s += " distinct " + e.Distinct.Text
 	}
@@ -180,6 +178,13 @@ func (e *element) words() string {
 		}
 	}
 	return s
+}
+
+func (p *Pred) words() string {
+	if p == nil {
+		return ""
+	}
+	return " where " + p.Text
 }
 
 // exits prints where runs rest: the number of the instruction, and the absences that are pending there.

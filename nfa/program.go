@@ -23,43 +23,10 @@ import (
 // In a flat program, one without composites, the ways between two takes are always the same, so they are followed once and
 // for all.
 type Program struct {
-	// What each event looks at stands first and together: see [Machine].
-
-	elements []element // leaves, and conditions that are watched: what has a bit
-	// entry has the bits of the elements that can take the first event, around those of the untils and greedy loops that may
-	// forbid it, lead those of the absences at the start, constant those of the steps whose first_seen or edge must be told
-	// of every event, strict those of the strict absences, without those of the events that may not happen.
-	entry, around, lead, constant uint64
-	flat                          bool
-	// repeats: the same assignment may be reached in two ways.
-	repeats bool
-	led     bool // see lead.go
-	pruning bool // some of prunes
-	atOnce  bool // in a led program: where the oldest start ends the next one leads at once
-	// openEnd: the rule may be complete and still go on.
-	openEnd   bool
-	looksBack bool // some memory keeps events together with the ones before them
-	code      []instruction
-	// entries are the ways to the first event. Their absences are those at the start.
-	entries         []exit
-	strict, without uint64
-	// between and end have the bits of the absences that can be pending before another take, and at the end.
-	between, end uint64
-	most         int // no run lacks more events than that
-	// taking has the bits of all elements that take events, final those of the ones behind which the rule may be complete.
-	taking, final uint64
-	logging       uint64   // what a led program logs: what is taken, and what breaks an absence at the end
-	aggregated    uint64   // names that have aggregates
-	layouts       []layout // by name: what is kept of the events it takes
-	prunes        []bool   // by pc of a take: see dominate.go
-	gaps          []cep.Duration
-	memories      []memoryKind
-	least         []int      // by pc: the events that a run which comes there still takes at least
-	wholes        []*element // composites: what has a slot in the groups of a run
-	bars          []bar
-	rows          *rowProgram // of a row pattern, which uses nothing of the rest but the layouts
-	prevLayout    layout
-	pattern       Pattern
+	*form
+	conditions []*Pred     // by element
+	rows       *rowProgram // of a row pattern, which uses nothing of the form but the layouts
+	source     Pattern
 }
 
 // maxElements leaves one bit of a word for alwaysHeard; names need a bit each in the mask of [Machine.Event].
@@ -104,8 +71,10 @@ type element struct {
 	behind uint64
 	// Indexes into Program.gaps: of Within, LoopWithin, and For of an absence at the end; -1: none.
 	gap, loopGap, forGap int
-	Element
-	role role
+	Element              // without its Where, if it is no composite: see Program.conditions
+	role                 role
+	// asks and looksAround: its condition reads the event alone, or may read more. Neither: there is none.
+	asks, looksAround bool
 	// inside are the composites around it, outermost first. leads: it is the first written element of the innermost, so
 	// that its link is that of the composite.
 	inside []*element
@@ -165,7 +134,7 @@ func newLayout(slots []int) layout {
 }
 
 // Pattern returns the pattern that the program was made from. It must not be changed.
-func (p *Program) Pattern() *Pattern { return &p.pattern }
+func (p *Program) Pattern() *Pattern { return &p.source }
 
 // registers are what a walk carries from one instruction to the next.
 type registers struct {
@@ -308,7 +277,7 @@ func (p *Program) Facts() Facts {
 	}
 	for i := range p.elements {
 		e := &p.elements[i]
-		f.Unary = f.Unary && (e.Where == nil || e.Where.Unary) && e.Having == nil
+		f.Unary = f.Unary && !e.looksAround && e.Having == nil
 		switch e.role {
 		case takes:
 			f.Single = f.Single && e.Max == 1

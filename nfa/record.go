@@ -312,7 +312,7 @@ func (r *Restorer) Globals(data []byte) error {
 		return r.err
 	}
 	if r.globals.shape != p.shape() || len(r.globals.counters.Taken) != len(p.pattern.Names) {
-		r.err = fmt.Errorf("%w: it belongs to another program than %s", ErrSnapshot, p.pattern.Rule)
+		r.err = fmt.Errorf("%w: it belongs to another program than %s", ErrSnapshot, p.source.Rule)
 	}
 	return r.err
 }

@@ -130,7 +130,7 @@ func (s *records) restore(t interface{ Fatalf(string, ...any) }, p *Program, sha
 }
 
 func shardOf(p *Program, key string, shards int) int {
-	return int(Slot(p.pattern.Rule, key)) * shards / 256
+	return int(Slot(p.source.Rule, key)) * shards / 256
 }
 
 // advanceDue moves the machines for which that changes something, as the engine does: their times differ.
@@ -212,7 +212,7 @@ func recordsEverywhere(t *testing.T, draw func(*rapid.T) *Program, inputs int) {
 				t.Fatalf("input %d of %d (-one +restored):\n%s\n%s", i, len(list), d, p)
 			}
 			if rapid.IntRange(0, 5).Draw(t, "swap") == 5 {
-				q, err := Compile(p.pattern)
+				q, err := Compile(*p.Pattern())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -227,13 +227,13 @@ func recordsEverywhere(t *testing.T, draw func(*rapid.T) *Program, inputs int) {
 				continue
 			}
 			store.take(t, machines...)
-			before := Counters{Taken: make([]uint64, len(p.pattern.Names))}
+			before := Counters{Taken: make([]uint64, len(p.source.Names))}
 			for _, m := range machines {
 				before.Add(m.Counters())
 			}
 			if rapid.Bool().Draw(t, "crash") {
 				machines = store.restore(t, p, rapid.IntRange(1, 4).Draw(t, "shards"))
-				after := Counters{Taken: make([]uint64, len(p.pattern.Names))}
+				after := Counters{Taken: make([]uint64, len(p.source.Names))}
 				for _, m := range machines {
 					after.Add(m.Counters())
 				}
@@ -490,7 +490,7 @@ func FuzzRestoreKey(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, which uint8, value []byte, now int64) {
 		p := programs[int(which)%len(programs)]
-		globals := appendGlobals(nil, p.shape(), cep.Time(now), cep.BeforeAll, &Counters{Taken: make([]uint64, len(p.pattern.Names))})
+		globals := appendGlobals(nil, p.shape(), cep.Time(now), cep.BeforeAll, &Counters{Taken: make([]uint64, len(p.source.Names))})
 		m, err := restore(p, map[string]string{"k": string(value)}, globals)
 		if err != nil {
 			if !errors.Is(err, ErrSnapshot) {

@@ -27,7 +27,7 @@ func Restore(p *Program, memo *Memo, data []byte, intern func(stream, partition 
 		return nil, fmt.Errorf("%w: wrong checksum", ErrSnapshot)
 	}
 	if binary.BigEndian.Uint32(body[len(snapshotMagic)+1:]) != p.shape() {
-		return nil, fmt.Errorf("%w: it belongs to another program than %s", ErrSnapshot, p.pattern.Rule)
+		return nil, fmt.Errorf("%w: it belongs to another program than %s", ErrSnapshot, p.source.Rule)
 	}
 	r := newRestorer(NewMachine(p, memo), version)
 	r.Reader = cep.NewReader(body[snapshotHead:])
@@ -428,7 +428,7 @@ func (r *restorer) memory(x *memory, e *element) {
 		for range r.Count(2) {
 			x.met.note(r.Text(), cep.Time(r.Int()))
 		}
-	case e.looksAround():
+	case e.looksAround:
 		for range r.Count(6) {
 			past := pastEvent{event: r.seen(&e.seen)}
 			if r.Flag() {

@@ -58,7 +58,7 @@ func rowMatches(m *Machine) []string {
 		var b strings.Builder
 		for i := range match.History.Total() {
 			taken := match.History.Nth(i)
-			fmt.Fprintf(&b, "%d%s ", taken.Position().Offset, m.program.pattern.Names[taken.Step()].Name)
+			fmt.Fprintf(&b, "%d%s ", taken.Position().Offset, m.program.source.Names[taken.Step()].Name)
 		}
 		fmt.Fprintf(&b, "@%v", match.Moment.Time.Sub(0))
 		out = append(out, b.String())

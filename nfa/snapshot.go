@@ -100,7 +100,7 @@ func (p *Program) shape() uint32 {
 		b = cep.AppendFlag(cep.AppendFlag(append(b, byte(e.Link), byte(e.Loop)), e.Absent), e.Optional)
 		b = appendInt(appendInt(b, int64(e.Min)), int64(e.Max))
 		b = appendInt(appendInt(appendInt(b, int64(e.Within)), int64(e.LoopWithin)), int64(e.For))
-		b = appendSlots(cep.AppendFlag(b, e.looksAround() && e.role == absentStart), e.seen.slots)
+		b = appendSlots(cep.AppendFlag(b, e.looksAround && e.role == absentStart), e.seen.slots)
 	}
 	b = cep.AppendFlag(appendInt(b, int64(p.pattern.Within)), p.pattern.UsesPrev)
 	b = appendInt(appendSlots(b, p.prevLayout.slots), int64(p.pattern.PrevReach))
@@ -383,7 +383,7 @@ func (w *writer) memory(x *memory, e *element) {
 		for y := x.met.oldest; y != nil; y = y.newer {
 			w.out = appendInt(cep.AppendText(w.out, y.values), int64(y.time))
 		}
-	case e.looksAround():
+	case e.looksAround:
 		w.out = appendUint(w.out, uint64(len(x.past)))
 		for _, p := range x.past {
 			w.seen(p.event, &e.seen)

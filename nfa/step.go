@@ -36,10 +36,10 @@ func (m *Machine) fits(e *element, n *node) bool {
 	if m.heard&e.bit == 0 {
 		return false
 	}
-	if !e.looksAround() || e.FirstSeen != nil {
+	if !e.looksAround || e.FirstSeen != nil {
 		return true
 	}
-	return m.testFor(e.Where, n) && (!e.Edge || !m.wasHeld(e, n))
+	return m.testFor(m.program.conditions[e.index], n) && (!e.Edge || !m.wasHeld(e, n))
 }
 
 // breaks returns the elements of a set that the event fits, or breaks.

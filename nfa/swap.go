@@ -23,10 +23,10 @@ func (m *Machine) Under(p *Program, memo *Memo) error {
 		m.rows.p, m.rows.view = p.rows, history{program: p}
 	}
 	if p.pattern.Limits.KeysMax == old.pattern.Limits.KeysMax && p.pattern.Limits.StateBytes == old.pattern.Limits.StateBytes &&
-		p.pattern.Rule == old.pattern.Rule {
+		p.source.Rule == old.source.Rule {
 		return nil
 	}
-	m.brake = newBrake(&p.pattern)
+	m.brake = newBrake(&p.source)
 	if m.brake == nil {
 		return nil
 	}
@@ -49,7 +49,7 @@ func (m *Machine) Fits(p *Program) error {
 		slices.Equal(p.gaps, old.gaps) &&
 		slices.EqualFunc(p.memories, old.memories, func(a, b memoryKind) bool { return a.reach == b.reach })
 	if !fits {
-		return fmt.Errorf("%w: it belongs to another program than %s", ErrSnapshot, p.pattern.Rule)
+		return fmt.Errorf("%w: it belongs to another program than %s", ErrSnapshot, p.source.Rule)
 	}
 	return nil
 }
@@ -65,8 +65,8 @@ func (m *Machine) setMemo(memo *Memo) {
 
 func (m *Machine) newMemo() *Memo {
 	ids := 0
-	for i := range m.program.elements {
-		if w := m.program.elements[i].Where; w != nil {
+	for _, w := range m.program.conditions {
+		if w != nil {
 			ids = max(ids, w.ID+1)
 		}
 	}

@@ -28,6 +28,7 @@ type checker struct {
 	// predicates are the conditions on the current event alone, by canonical text: equal ones are one.
 	predicates map[string]*nfa.Pred
 	count      int
+	forms      nfa.Forms
 }
 
 // mark reports a mistake at a text.

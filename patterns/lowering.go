@@ -44,7 +44,7 @@ func (c *ruleChecker) lower() {
 	}
 	slices.Sort(p.PrevSlots)
 	p.PrevSlots = slices.Compact(p.PrevSlots)
-	program, err := nfa.Compile(p)
+	program, err := c.forms.Compile(p)
 	if err != nil {
 		c.fail(c.own.id, codeTooMuch, "", "the rule is more than cepd can run: %v", errors.Unwrap(err))
 		return
