@@ -27,11 +27,11 @@ func (r EndReason) String() string { return endNames[r] }
 type Counters struct {
 	// Delivered is the number of calls of [Machine.Event]: an event counts once for each of its keys.
 	Delivered uint64
-	// Taken counts by name. A step: the candidates that took an event with it. An absence: those that it killed.
-	Taken []uint64
 	// Opened is the number of starts, Ended that of starts that are no longer open, by reason.
 	Opened uint64
 	Ended  [endReasons]uint64
+	// Taken counts by name. A step: the candidates that took an event with it. An absence: those that it killed.
+	Taken []uint64
 	// Matched and Timeouts are the matches let out, by kind.
 	Matched, Timeouts uint64
 	// Refused is the number of starts that [Limits.StartsPerKey] refused, TooLong that of candidates that

@@ -16,26 +16,28 @@ import (
 type Machine struct {
 	program *Program
 	*scratch
-	memo *Memo
 	rows *rowMachine // of a row pattern, which runs in its own way
 	now  cep.Time
 	// soon is no later than the first deadline queued: most events pass without a look at the queues, which would cost a
 	// miss of the cache or four where many rules run.
-	soon      cep.Time
-	brake     *brake   // nil: the rule has none
-	changes   *changes // nil: nobody has asked for them
+	soon     cep.Time
+	brake    *brake   // nil: the rule has none
+	changes  *changes // nil: nobody has asked for them
+	open     int32
+	ownMemo  bool // nobody else tells the memo of new events
+	draining bool
+	letOut   bool // there is something in out, or in handed
+
 	keys      table
-	open      int
-	ownMemo   bool // nobody else tells the memo of new events
-	draining  bool
+	queues    []queue
+	memories  []memories
+	counters  Counters
 	spareRuns []*Runs // to be used again, up to spareMax
 	spare     []*start
-	queues    []queue
 	late      dueHeap // deadlines that are queued late, see lead.go
-	memories  []memories
 	out       []cep.Match
 	handed    []cep.Match // what the last call of Matches returned
-	counters  Counters
+	memo      *Memo
 	firstTime cep.Time
 	furthest  *furthest // nil: nobody asks
 }
@@ -43,8 +45,16 @@ type Machine struct {
 // NewMachine returns a machine without state. The memo is shared with the other machines of the goroutine, and its owner
 // calls [Memo.Next]; nil: the machine has one to itself.
 func NewMachine(p *Program, memo *Memo) *Machine {
-	m := &Machine{
+	// Most rules have one queue, that of their window. It lies behind its machine then, and together they begin at a line of
+	// the cache.
+	space := &struct {
+		machine Machine
+		queue   [1]queue
+	}{}
+	m := &space.machine
+	*m = Machine{
 		program: p, now: cep.BeforeAll, firstTime: cep.BeforeAll, soon: cep.AfterAll, memories: make([]memories, len(p.memories)),
+		queues: space.queue[:0],
 	}
 	m.setMemo(memo)
 	m.brake = newBrake(&p.source)
@@ -80,13 +90,17 @@ func (m *Machine) Keys() int {
 }
 
 // OpenStarts is the number of open starts of all keys.
-func (m *Machine) OpenStarts() int { return m.open }
+func (m *Machine) OpenStarts() int { return int(m.open) }
 
 // Matches returns what was let out since the last call, in the order of (moment, key, S5.3). The slice is valid until
 // the next call.
 func (m *Machine) Matches() []cep.Match {
+	if !m.letOut { // mostly: what stands further back is not looked at then
+		return nil
+	}
 	clear(m.handed)
 	m.out, m.handed = m.handed[:0], m.out
+	m.letOut = len(m.handed) > 0
 	byMoment := func(a, b cep.Match) int {
 		if c := a.Moment.Compare(b.Moment); c != 0 {
 			return c
@@ -97,6 +111,11 @@ func (m *Machine) Matches() []cep.Match {
 		slices.SortStableFunc(m.handed, byMoment)
 	}
 	return m.handed
+}
+
+// let lets a match out.
+func (m *Machine) let(x cep.Match) {
+	m.out, m.letOut = append(m.out, x), true
 }
 
 // Drain lets no start begin any more; the open ones go on. It is no part of snapshots.
@@ -298,9 +317,9 @@ func (m *Machine) NextDeadline() cep.Time {
 		return m.rows.deadline()
 	}
 	d := m.soon
-	for i, l := range m.memories {
-		if l.oldest != nil {
-			d = min(d, l.oldest.time.Add(m.program.memories[i].reach))
+	for i := range m.program.memories { // shared, and so at hand
+		if x := m.memories[i].oldest; x != nil {
+			d = min(d, x.time.Add(m.program.memories[i].reach))
 		}
 	}
 	return d

@@ -220,7 +220,7 @@ func (m *Machine) recall(kind int) *memory {
 
 // age forgets what no event above w can ask for (S9).
 func (m *Machine) age(w cep.Time) {
-	for kind := range m.memories {
+	for kind := range m.program.memories {
 		l, reach := &m.memories[kind], m.program.memories[kind].reach
 		if reach == Forever {
 			continue

@@ -141,7 +141,7 @@ func (r *restorer) key(key string) {
 	if m.brake != nil {
 		m.brake.settle(runs.key, false, true, 0, runs.weigh)
 	}
-	m.open += int(runs.count)
+	m.open += runs.count
 	if runs.rare == nil {
 		return
 	}

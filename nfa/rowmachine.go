@@ -282,7 +282,7 @@ func (r *rowMachine) end(match *node, reason EndReason) {
 		r.m.counters.Matched++
 		h := &history{program: r.m.program, node: match}
 		h.list()
-		r.m.out = append(r.m.out, cep.Match{
+		r.m.let(cep.Match{
 			Key: cep.Key(k.key), Moment: r.moment, Completed: cep.Moment{Time: match.time, Seq: match.seq}, History: h,
 		})
 		skip = r.skip(h)

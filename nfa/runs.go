@@ -248,5 +248,5 @@ func (m *Machine) newStart() *start {
 
 func (m *Machine) freeStart(s *start) {
 	*s = start{}
-	m.spare = spared(m.spare, s, m.open)
+	m.spare = spared(m.spare, s, int(m.open))
 }

@@ -136,7 +136,7 @@ func (m *Machine) release(at cep.Moment) {
 
 func (m *Machine) emit(c completion, at cep.Moment) {
 	m.counters.Matched++
-	m.out = append(m.out, cep.Match{
+	m.let(cep.Match{
 		Kind: cep.MatchComplete, Key: cep.Key(m.runs.key), Moment: at, Completed: c.at,
 		History: &history{program: m.program, node: c.node},
 	})
@@ -243,7 +243,7 @@ func (m *Machine) timeout(s *start, at cep.Moment) {
 		return
 	}
 	m.counters.Timeouts++
-	m.out = append(m.out, cep.Match{
+	m.let(cep.Match{
 		Kind: cep.MatchTimeout, Key: cep.Key(m.runs.key), Moment: at, Completed: at,
 		History: &history{program: m.program, node: best},
 	})

@@ -92,6 +92,7 @@ type Router struct {
 
 	rule    *Rule
 	recipes map[string]recipes // by stream
+	_       [24]byte           // three lines of the cache
 }
 
 // scratch is what a router works with while it routes an event. Routers of one goroutine share it, so that it is in the

@@ -60,6 +60,7 @@ type part struct {
 	counters nfa.Counters
 	// took is what the events that were timed took.
 	took time.Duration
+	_    [24]byte // four lines of the cache
 }
 
 // resolution is an event that ends the open alert of a key.
@@ -315,7 +316,9 @@ func (p *part) advance(w cep.Time) []cep.Match {
 	if p.gone || p.stopped && p.broken == nil {
 		return nil
 	}
-	p.move(min(w, p.until))
+	if w = min(w, p.until); p.machine.NextDeadline() <= w {
+		p.move(w)
+	}
 	return p.machine.Matches()
 }
 
@@ -329,9 +332,7 @@ func (p *part) move(w cep.Time) {
 			}
 		}
 	}()
-	if p.machine.NextDeadline() <= w {
-		p.machine.Advance(w)
-	}
+	p.machine.Advance(w)
 }
 
 // deadline is the next time at which the part needs to be moved.
