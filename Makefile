@@ -10,6 +10,7 @@ YAMLLS_VERSION := 1.19.2
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -X main.version=$(VERSION)
 FUZZTIME ?= 20s
+FUZZ ?= .*
 # Further Redis and Valkey servers that the tests run on: those that make deps could get.
 export CEPD_REDIS_SERVERS ?= $(shell sh test/redis/servers.sh --list $(BIN)/redis)
 
@@ -84,9 +85,9 @@ kafka: ## a Kafka broker on 127.0.0.1:9092, ready when this returns; kafka-stop 
 kafka-stop:
 	@go run ./test/kafka stop
 
-fuzz: ## every fuzz target for FUZZTIME (20s) each
+fuzz: ## every fuzz target for FUZZTIME (20s) each, or those whose names behind Fuzz match FUZZ: 'Load|Decode'
 	@grep -rlE '^func Fuzz' --include='*_test.go' . | sort | while read -r f; do \
-	  for t in $$(sed -nE 's/^func (Fuzz[A-Za-z0-9]+)\(.*/\1/p' $$f); do \
+	  for t in $$(sed -nE 's/^func (Fuzz[A-Za-z0-9]+)\(.*/\1/p' $$f | grep -xE 'Fuzz($(FUZZ))'); do \
 	    echo "fuzz $$(dirname $$f) $$t $(FUZZTIME)"; \
 	    go test $$(dirname $$f) -run '^$$' -fuzz "^$$t\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x | tail -n 3; \
 	  done; \
