@@ -10,7 +10,7 @@ import (
 // builder puts values into an event by a plan. Every decoder has one.
 type builder struct {
 	plan *plan
-	keeper
+	Keeper
 	// values is ev.Values during a Decode.
 	values []cep.Value
 	times  []timeText

@@ -17,6 +17,7 @@ type csvDecoder struct {
 	comma   byte
 	maxSize int
 	raw     bool
+	several bool
 	cells   []cell
 	scratch []byte // cells that had doubled quotes
 	text    []byte // ev.Raw
@@ -31,7 +32,7 @@ type cell struct {
 // NewCSV returns a decoder of delimited rows with these columns. The schema must not grow any more.
 func NewCSV(columns []string, comma byte, schema *cep.Schema, t TimeSpec, o Options) Decoder {
 	d := &csvDecoder{
-		columns: columns, nodes: make([]*node, len(columns)), comma: comma, maxSize: o.MaxSize, raw: o.Raw,
+		columns: columns, nodes: make([]*node, len(columns)), comma: comma, maxSize: o.MaxSize, raw: o.Raw, several: o.Several,
 		cells: make([]cell, len(columns)),
 	}
 	if d.maxSize == 0 {
@@ -53,7 +54,9 @@ func (d *csvDecoder) Decode(data []byte, ev *cep.Event) error {
 		return &Error{BadUTF8, -1, ""}
 	}
 	d.begin(ev)
-	d.scratch = d.scratch[:0]
+	if d.scratch, d.text = d.scratch[:0], d.text[:0]; d.several {
+		d.scratch, d.text = nil, nil
+	}
 	all := d.raw || len(d.plan.whole) > 0
 	i := 0
 	for column := 0; ; column++ {
@@ -163,7 +166,7 @@ func (d *csvDecoder) object() cep.Value {
 }
 
 func (d *csvDecoder) rawText() []byte {
-	b := append(d.text[:0], '{')
+	b := append(d.text, '{')
 	for i, c := range d.cells {
 		if c.value.Kind() == cep.KindMissing {
 			continue

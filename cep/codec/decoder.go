@@ -9,7 +9,8 @@ import (
 // Decoder makes events from the records of one partition.
 //
 // It belongs to one goroutine. What it puts into an event is lent: the strings in ev.Values, and ev.Raw, stay valid only
-// until the next Decode or until the record's bytes change, whichever comes first, unless Keep was called for the event.
+// until the next Decode or until the record's bytes change, whichever comes first, unless Keep was called for the event. With
+// Options.Several the next Decode changes nothing of it.
 type Decoder interface {
 	// Decode fills ev.Time, ev.Values (by slot of the schema) and, where Options.Raw is set, ev.Raw. It sets ev.Position
 	// only where the event itself says where it was first read (the member _cepd that `cepd record` writes). ev.Values is
@@ -20,7 +21,7 @@ type Decoder interface {
 	// Beside hands over what a broker keeps with the record that is decoded next, lent as its data is. Without Options.Meta it
 	// is left alone.
 	Beside(m *cep.Meta)
-	// Keep copies what Decode lent to ev, the last event decoded, into memory that stays.
+	// Keep copies what Decode lent to ev, the last event decoded, into memory that stays. See also [Keeper].
 	Keep(ev *cep.Event)
 	// Inexact is the number of integers decoded so far that lie outside int64 and lost digits as floats.
 	Inexact() uint64
@@ -45,6 +46,9 @@ type Options struct {
 	// Meta says that a broker keeps something with each record, which is handed over by Beside: _kafka is that, and no member
 	// of the value. A record without data is then one without a value.
 	Meta bool
+	// Several says that several events are at hand at a time: what is lent to one stays valid until its record's bytes change,
+	// whatever is decoded next.
+	Several bool
 }
 
 // ErrorKind says why an event was refused. Each kind has its counter.

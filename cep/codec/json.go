@@ -21,6 +21,7 @@ type jsonDecoder struct {
 	scanner
 	maxSize int
 	raw     bool
+	several bool
 	expect  []expected
 	// origin says that _cepd is where an event was first read.
 	origin    bool
@@ -42,7 +43,7 @@ type expected struct {
 
 // NewJSON returns a decoder of JSON objects. The schema must not grow any more.
 func NewJSON(schema *cep.Schema, t TimeSpec, o Options) Decoder {
-	d := &jsonDecoder{maxSize: o.MaxSize, raw: o.Raw, origin: o.Partition != nil, partition: o.Partition, broker: o.Meta}
+	d := &jsonDecoder{maxSize: o.MaxSize, raw: o.Raw, several: o.Several, origin: o.Partition != nil, partition: o.Partition, broker: o.Meta}
 	if d.maxSize == 0 {
 		d.maxSize = MaxSize
 	}
@@ -59,7 +60,10 @@ func (d *jsonDecoder) Decode(data []byte, ev *cep.Event) error {
 		return &Error{NoValue, -1, "the record is a tombstone"}
 	}
 	d.begin(ev)
-	d.scanner = scanner{data: data, scratch: d.scratch[:0]}
+	if d.scratch, d.cut = d.scratch[:0], d.cut[:0]; d.several {
+		d.scratch, d.cut = nil, nil
+	}
+	d.scanner = scanner{data: data, scratch: d.scratch}
 	d.originEnd = 0
 	start := d.space(0)
 	if d.at(start) != '{' {
@@ -252,6 +256,6 @@ func (d *jsonDecoder) rawText(text []byte, start int) []byte {
 	} else {
 		before = bytes.TrimSuffix(bytes.TrimRight(before, " \t\r\n"), []byte{','})
 	}
-	d.cut = append(append(d.cut[:0], before...), after...)
+	d.cut = append(append(d.cut, before...), after...)
 	return d.cut
 }

@@ -17,14 +17,15 @@ const internSlots = 8
 // internMax is the length above which a string is not remembered: names are short.
 const internMax = 32
 
-// keeper copies what was lent into memory that stays.
-type keeper struct {
+// Keeper copies what decoders have lent to events into memory that stays. The zero Keeper is ready. It belongs to one goroutine,
+// which need not be that of a decoder.
+type Keeper struct {
 	slab   []byte
 	intern [][internSlots]string
 }
 
-// Keep implements [Decoder].
-func (k *keeper) Keep(ev *cep.Event) {
+// Keep copies what a decoder has lent to an event.
+func (k *Keeper) Keep(ev *cep.Event) {
 	for len(k.intern) < len(ev.Values) {
 		k.intern = append(k.intern, [internSlots]string{})
 	}
@@ -44,7 +45,7 @@ func (k *keeper) Keep(ev *cep.Event) {
 }
 
 // slotString returns a copy of s, the one made for an earlier event where it is still remembered.
-func (k *keeper) slotString(slot int, s string) string {
+func (k *Keeper) slotString(slot int, s string) string {
 	if s == "" || len(s) > internMax {
 		return k.copy(s)
 	}
@@ -56,7 +57,7 @@ func (k *keeper) slotString(slot int, s string) string {
 	return *at
 }
 
-func (k *keeper) copy(s string) string {
+func (k *Keeper) copy(s string) string {
 	if len(s) > slabSize/4 {
 		return strings.Clone(s)
 	}
@@ -68,7 +69,7 @@ func (k *keeper) copy(s string) string {
 	return lend(k.slab[n:])
 }
 
-func (k *keeper) value(v cep.Value) cep.Value {
+func (k *Keeper) value(v cep.Value) cep.Value {
 	switch v.Kind() {
 	case cep.KindString:
 		return cep.String(k.copy(v.AsString()))

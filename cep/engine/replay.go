@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"sync/atomic"
 
 	"github.com/cepd/cepd/cep"
@@ -37,9 +38,9 @@ type ReplayConfig struct {
 	Progress func(records uint64)
 	// Batch is as in [Options].
 	Batch int
-	// Shards is the number of goroutines that run rules, beside the one that reads and the one that hands out alerts; with 0 and
-	// 1 all is done in the goroutine of the caller. Output does not depend on it. With more, Alert is called from another
-	// goroutine than Progress.
+	// Shards is the number of goroutines that run rules, beside one for each reader, which decodes, and the one that hands out
+	// alerts; with 0 and 1 all is done in the goroutine of the caller. Output does not depend on it. With more, Alert is called
+	// from another goroutine than Progress, and readers from others still.
 	Shards int
 }
 
@@ -57,6 +58,7 @@ func Replay(ctx context.Context, cfg ReplayConfig) (Summary, error) {
 	if err := r.open(); err != nil {
 		return Summary{}, err
 	}
+	r.hurry(ctx)
 	if err := r.run(ctx); err != nil {
 		return core.Summary(), err
 	}
@@ -73,16 +75,57 @@ type replay struct {
 	core    *Core
 	inputs  []*input
 	records uint64
-	failed  atomic.Pointer[error] // the first of Alert
+	// halt ends what decodes ahead, and busy waits for it.
+	halt   context.CancelFunc
+	busy   sync.WaitGroup
+	failed atomic.Pointer[error] // the first of Alert
 }
 
 // input is a partition that is being read.
 type input struct {
 	reader  source.Reader
 	decoder codec.Decoder
-	ev      cep.Event
+	// keeper keeps what the decoder has lent, ahead decodes in another goroutine where there is one.
+	keeper codec.Keeper
+	ahead  *ahead
+	now    reading
 	// clock decides who is read next.
 	clock *partition
+}
+
+// reading is what became of one record: an event, or the error why it is none. Neither: there is nothing at its place.
+type reading struct {
+	ev      cep.Event
+	offset  int64
+	bad     error
+	nothing bool
+}
+
+// next reads a record and decodes it. Where hold is there the event stays valid with what hold returns, else until the next
+// call. The error is io.EOF at the end of the partition.
+func (in *input) next(ctx context.Context, x *reading, hold func(*source.Record)) error {
+	rec, err := in.reader.Next(ctx)
+	if err != nil {
+		bad, ok := errors.AsType[*source.RecordError](err)
+		if !ok {
+			return err
+		}
+		x.offset, x.bad, x.nothing = bad.Position.Offset, bad, false
+		return nil
+	}
+	x.offset, x.bad, x.nothing = rec.Offset, nil, rec.Nothing
+	if rec.Nothing {
+		return nil
+	}
+	if hold != nil {
+		hold(&rec)
+	}
+	if rec.Meta != nil {
+		in.decoder.Beside(rec.Meta)
+	}
+	x.ev.Position = cep.Position{Partition: in.reader.Partition(), Offset: rec.Offset}
+	x.bad = in.decoder.Decode(rec.Data, &x.ev)
+	return nil
 }
 
 func (r *replay) open() error {
@@ -91,7 +134,8 @@ func (r *replay) open() error {
 	for _, s := range r.cfg.Streams {
 		named[s.Name] = true
 	}
-	o := codec.Options{Raw: NeedsRaw(r.cfg.Rules)}
+	several := r.cfg.Shards > 1
+	o := codec.Options{Raw: NeedsRaw(r.cfg.Rules), Several: several}
 	if r.cfg.Partitions != nil {
 		o.Partition = r.cfg.Partitions.Get
 	}
@@ -120,7 +164,23 @@ func (r *replay) open() error {
 	return nil
 }
 
+// hurry lets each partition be decoded ahead in a goroutine of its own, if several processors are to work.
+func (r *replay) hurry(ctx context.Context) {
+	if r.cfg.Shards <= 1 || len(r.inputs) > aheadMax {
+		return
+	}
+	ctx, r.halt = context.WithCancel(ctx)
+	for _, in := range r.inputs {
+		in.ahead = newAhead()
+		r.busy.Go(func() { in.ahead.run(ctx, in) })
+	}
+}
+
 func (r *replay) close() {
+	if r.halt != nil {
+		r.halt()
+		r.busy.Wait()
+	}
 	for _, reader := range r.cfg.Readers {
 		_ = reader.Close() // it was only read from
 	}
@@ -178,43 +238,62 @@ func (r *replay) run(ctx context.Context) error {
 
 // read takes the next records of a partition; true at its end.
 func (r *replay) read(ctx context.Context, in *input) (ended bool, err error) {
-	p := in.reader.Partition()
+	if in.ahead != nil {
+		return r.readAhead(ctx, in)
+	}
 	for range runMax {
-		rec, err := in.reader.Next(ctx)
-		if err != nil {
-			if errors.Is(err, io.EOF) {
-				return true, nil
-			}
-			bad, ok := errors.AsType[*source.RecordError](err)
-			if !ok {
-				return false, err
-			}
-			r.records++
-			r.core.Refuse(p, bad.Position.Offset, codec.TooLarge, bad, nil)
-			continue
+		if err := in.next(ctx, &in.now, nil); err != nil {
+			return errors.Is(err, io.EOF), notEnd(err)
 		}
-		if rec.Nothing {
-			continue
-		}
-		r.records++
-		if rec.Meta != nil {
-			in.decoder.Beside(rec.Meta)
-		}
-		in.ev.Position = cep.Position{Partition: p, Offset: rec.Offset}
-		if err := in.decoder.Decode(rec.Data, &in.ev); err != nil {
-			r.refuse(in, rec.Offset, err)
-			continue
-		}
-		r.core.Push(p, &in.ev, in.decoder)
+		r.take(in, &in.now)
 	}
 	return false, nil
 }
 
+// readAhead is read where the records are decoded already.
+func (r *replay) readAhead(ctx context.Context, in *input) (ended bool, err error) {
+	b, err := in.ahead.take(ctx)
+	if err != nil {
+		return false, err
+	}
+	for i := range b.readings {
+		r.take(in, &b.readings[i])
+	}
+	err = b.err
+	in.ahead.give(b)
+	return errors.Is(err, io.EOF), notEnd(err)
+}
+
+func notEnd(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// take lets the rules see what became of a record.
+func (r *replay) take(in *input, x *reading) {
+	if x.nothing {
+		return
+	}
+	r.records++
+	if x.bad != nil {
+		r.refuse(in, x)
+		return
+	}
+	r.core.Push(in.reader.Partition(), &x.ev, &in.keeper)
+}
+
 // refuse counts a record that is no event, and says where the first of them is.
-func (r *replay) refuse(in *input, offset int64, err error) {
-	kind := codec.BadJSON
+func (r *replay) refuse(in *input, x *reading) {
+	kind, err := codec.BadJSON, x.bad
 	if bad, ok := errors.AsType[*codec.Error](err); ok {
 		kind = bad.Kind
 	}
-	r.core.Refuse(in.reader.Partition(), offset, kind, fmt.Errorf("%s at offset %d: %w", in.reader.Name(), offset, err), nil)
+	if _, ok := errors.AsType[*source.RecordError](err); ok {
+		kind = codec.TooLarge
+	} else {
+		err = fmt.Errorf("%s at offset %d: %w", in.reader.Name(), x.offset, err)
+	}
+	r.core.Refuse(in.reader.Partition(), x.offset, kind, err, nil)
 }
