@@ -35,7 +35,7 @@ type replayFlags struct {
 	rules, streams, times           []string
 	lateness, tiebreak              []string
 	maxAhead, advance, form, report string
-	// shards is the number of goroutines that run rules.
+	// shards is the number of goroutines that run rules; with more than one each partition is decoded in another.
 	shards int
 	// against are the rules that those of --rules are compared with; asJSON prints the comparison for programs.
 	against string
@@ -113,7 +113,7 @@ adds, removes and changes is printed, rule by rule; the exit code is 1 where the
 	flags.StringVar(&f.form, "format", "auto", "how events are written: auto, json, csv, tsv")
 	flags.StringVar(&f.from, "from", "", "where to begin in topics (default: at their beginning)")
 	flags.StringVar(&f.to, "to", "", "where to end in topics (default: at their end)")
-	flags.IntVar(&f.shards, "shards", 1, "`NUMBER` of goroutines that run rules; 0: one for each processor. The output is the same")
+	flags.IntVar(&f.shards, "shards", 1, "`NUMBER` of goroutines that run rules, while each file is decoded in one of its own; 0: one for each processor. The output is the same")
 	flags.StringVar(&f.report, "summary", "table", "summary on standard error: table, json, none")
 	flags.StringVar(&f.against, "against", "", "`PATH` of the rules before an edit: print what it adds, removes and changes")
 	flags.BoolVar(&f.asJSON, "json", false, "with --against: print JSON")
