@@ -36,7 +36,7 @@ func (c *cell) result(k cep.AggregateKind) (cep.Value, error) {
 
 // aggregate gives n its cells: those of the chain before it with n's event added. A chain whose steps have no aggregates
 // yet has none. The event of a First or Last is n itself.
-func (p *Program) aggregate(n *node) {
+func (p *form) aggregate(n *node) {
 	if n.up != nil {
 		n.cells = n.up.cells
 	}

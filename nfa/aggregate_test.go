@@ -35,7 +35,7 @@ func chainOf(t testing.TB, values ...cep.Value) *history {
 		m.kept = 0
 		n = m.node(n, &m.program.elements[0])
 	}
-	return &history{program: m.program, node: n}
+	return &history{form: m.form, node: n}
 }
 
 func TestAggregates(t *testing.T) {
@@ -160,7 +160,7 @@ func TestAggregateCost(t *testing.T) {
 			values[i] = cep.Int(int64(i % 16))
 		}
 		h := chainOf(t, values...)
-		m := NewMachine(h.program, nil)
+		m := NewMachine(&Program{form: h.form}, nil)
 		m.event = &cep.Event{Time: cep.Time(n), Seq: uint64(n + 1), Values: []cep.Value{cep.String("a"), cep.Int(3)}}
 		return testing.AllocsPerRun(100, func() { m.kept = 0; m.node(h.node, &m.program.elements[0]) })
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // checkNode says what is wrong with a node whose chain is right.
-func (p *Program) checkNode(n *node) error {
+func (p *form) checkNode(n *node) error {
 	e := &p.elements[n.element]
 	switch {
 	case n.up == nil:
@@ -40,7 +40,7 @@ func (m *Machine) inspect(r *Runs) (until cep.Time, err error) {
 }
 
 func (m *Machine) inspectKey(r *Runs, until *cep.Time) error {
-	p := m.program
+	p := m.form
 	var before *start
 	count := int32(0)
 	for s := r.oldest; s != nil; s = s.next {
@@ -131,7 +131,7 @@ func (m *Machine) inspectKey(r *Runs, until *cep.Time) error {
 }
 
 func (m *Machine) checkRun(s *start, t *run, until *cep.Time) error {
-	p := m.program
+	p := m.form
 	if t.node.root().seq != s.first.seq {
 		return errors.New("a run of another start")
 	}
@@ -187,7 +187,7 @@ func (m *Machine) checkRun(s *start, t *run, until *cep.Time) error {
 }
 
 // checkExit says what is wrong with where a run has come to behind its last event.
-func (p *Program) checkExit(t *run) error {
+func (p *form) checkExit(t *run) error {
 	for _, x := range p.elements[t.node.element].exits {
 		if x.pc == int(t.pc) && t.absent&^x.absent == 0 && t.link == x.link {
 			return nil
@@ -197,7 +197,7 @@ func (p *Program) checkExit(t *run) error {
 }
 
 func (m *Machine) checkFrame(t *run) error {
-	p := m.program
+	p := m.form
 	f := t.frame
 	if f == nil {
 		return nil
@@ -232,7 +232,7 @@ func (m *Machine) checkMemory(x *memory, k memoryKind, until *cep.Time) error {
 	e := k.element
 	switch {
 	case e == nil:
-		if x.event.time != x.time || len(m.program.prevLayout.slots) > 0 && x.event.kept == nil {
+		if x.event.time != x.time || len(m.form.prevLayout.slots) > 0 && x.event.kept == nil {
 			return errors.New("prev is not the newest event")
 		}
 	case e.FirstSeen != nil:
@@ -261,7 +261,7 @@ func (m *Machine) checkMemory(x *memory, k memoryKind, until *cep.Time) error {
 
 // deadlines calls add with each constant that a run has a deadline by and the time from which it counts, the window of the
 // rule aside.
-func (p *Program) deadlines(t *run, add func(gap int, from cep.Time)) {
+func (p *form) deadlines(t *run, add func(gap int, from cep.Time)) {
 	e := p.code[t.pc].element
 	if e == nil {
 		for i := range p.elements {

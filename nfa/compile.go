@@ -425,7 +425,7 @@ func (c *compiler) follow() {
 		}
 		x := exit{pc: pc, link: r.linkOf(c.code[pc].element), absent: r.absent}
 		if !c.flat {
-			x.frame = newFrame(c.Program, r)
+			x.frame = newFrame(c.form, r)
 		}
 		c.entries = append(c.entries, x)
 		c.entry |= c.code[pc].element.bit
@@ -651,7 +651,7 @@ func (c *compiler) oneByOne() bool {
 
 // missing is how many events a run must still take to complete; ok is false where it cannot: inside a loop every way out
 // may lead past a broken absence. At the end of the rule absences count from the last event only.
-func (p *Program) missing(t *run) (least int, ok bool) {
+func (p *form) missing(t *run) (least int, ok bool) {
 	e := p.code[t.pc].element
 	if e == nil {
 		return 0, true

@@ -22,7 +22,7 @@ import "slices"
 // Timeouts choose the longest history first, so with these the preferred run must not be the shorter one.
 
 // prunable says whether rule 1 and 3 hold for runs that wait for the first event of the take at pc.
-func (p *Program) prunable(pc int) bool {
+func (p *form) prunable(pc int) bool {
 	if !p.linear() || p.pattern.After != SkipPastLast && p.pattern.After != SkipToNext || p.pattern.Newest || p.without != 0 {
 		return false
 	}
@@ -49,8 +49,8 @@ func (m *Machine) dominate(s *start) {
 	for i := range runs {
 		t := runs[i]
 		other := -1
-		if t.n == 1 && m.program.prunes[t.pc] {
-			other = slices.IndexFunc(runs[:w], func(o run) bool { return m.program.alike(&o, &t) })
+		if t.n == 1 && m.form.prunes[t.pc] {
+			other = slices.IndexFunc(runs[:w], func(o run) bool { return m.form.alike(&o, &t) })
 		}
 		switch {
 		case other < 0:
@@ -70,7 +70,7 @@ func (m *Machine) dominate(s *start) {
 }
 
 // alike says whether two runs of a start that wait at prunable takes go on in the same way.
-func (p *Program) alike(a, b *run) bool {
+func (p *form) alike(a, b *run) bool {
 	if a.n != 1 || a.pc != b.pc || a.absent != b.absent {
 		return false
 	}
@@ -80,5 +80,5 @@ func (p *Program) alike(a, b *run) bool {
 
 // prefers says whether a goes before b in a match and in a timeout.
 func (m *Machine) prefers(a, b *node) bool {
-	return m.compareNodes(a, b) < 0 && (!m.program.pattern.Timeouts || a.length >= b.length)
+	return m.compareNodes(a, b) < 0 && (!m.form.pattern.Timeouts || a.length >= b.length)
 }

@@ -10,7 +10,7 @@ type frame struct {
 }
 
 // newFrame makes the frame that the registers say.
-func newFrame(p *Program, r *registers) *frame {
+func newFrame(p *form, r *registers) *frame {
 	groups := r.groups[:len(p.wholes)]
 	if r.bars == 0 && !busy(groups) {
 		return nil
@@ -66,7 +66,7 @@ func (f *frame) unbarred(bars uint64) *frame {
 }
 
 // inLoop is the frame of a run inside a loop with distinct or having.
-func (f *frame) inLoop(p *Program, count int32, values *set) *frame {
+func (f *frame) inLoop(p *form, count int32, values *set) *frame {
 	g := frame{}
 	if f != nil {
 		g = *f

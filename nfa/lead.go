@@ -32,7 +32,7 @@ type logged struct {
 }
 
 // leads says whether the program is led.
-func (p *Program) leads() bool {
+func (p *form) leads() bool {
 	if !p.linear() || p.pattern.After != SkipPastLast || p.pattern.Timeouts || p.pattern.Newest || p.without|p.lead|p.constant != 0 ||
 		len(p.entries) != 1 || p.code[0].op != opTake {
 		return false
@@ -68,7 +68,7 @@ func (p *Program) leads() bool {
 }
 
 // linear says whether a program is flat but for loops that count values.
-func (p *Program) linear() bool {
+func (p *form) linear() bool {
 	if len(p.wholes)+len(p.bars) > 0 {
 		return false
 	}
@@ -81,7 +81,7 @@ func (p *Program) linear() bool {
 }
 
 // collects says whether the program is an open loop with an absence that holds for a time behind it.
-func (p *Program) collects() bool {
+func (p *form) collects() bool {
 	if p.pattern.Ordered || len(p.elements) != 2 {
 		return false
 	}
@@ -98,7 +98,7 @@ func (m *Machine) follow() {
 	for s != nil && s.state&startPruned != 0 {
 		s = s.next
 	}
-	if s != nil && s.state&startParked != 0 && (m.heard&m.program.final != 0 || m.program.atOnce) {
+	if s != nil && s.state&startParked != 0 && (m.heard&m.form.final != 0 || m.form.atOnce) {
 		m.lead(s)
 	}
 }
@@ -115,8 +115,8 @@ func (m *Machine) lead(s *start) {
 	}
 	at(s.first)
 	m.fresh = m.fresh[:0]
-	first := m.program.entries[0]
-	e := m.program.code[first.pc].element
+	first := m.form.entries[0]
+	e := m.form.code[first.pc].element
 	m.counters.Taken[e.Name]-- // it was counted when it began
 	m.take(s, e, &run{pc: int16(first.pc), n: 1}, s.first, 0)
 	s.setRuns(0, m.fresh)
@@ -143,7 +143,7 @@ func (m *Machine) lead(s *start) {
 	m.event, m.heard, m.kept, m.replaying = event, heard, 0, false
 	runs := s.runs()
 	for i := range runs {
-		m.program.deadlines(&runs[i], func(gap int, from cep.Time) { m.scheduleLate(gap, s, from) })
+		m.form.deadlines(&runs[i], func(gap int, from cep.Time) { m.scheduleLate(gap, s, from) })
 	}
 	if !s.waits() {
 		m.closing++
@@ -152,7 +152,7 @@ func (m *Machine) lead(s *start) {
 }
 
 // parks says whether a start that the present event begins is parked.
-func (m *Machine) parks() bool { return m.program.led && m.runs.oldest != nil }
+func (m *Machine) parks() bool { return m.form.led && m.runs.oldest != nil }
 
 // write adds the present event to the log, if some start is parked.
 func (m *Machine) write() {
@@ -182,7 +182,7 @@ func (m *Machine) write() {
 }
 
 // logs says whether the log keeps something of an event for an element: the first one's stands in the node.
-func (p *Program) logs(e *element, heard uint64) bool {
+func (p *form) logs(e *element, heard uint64) bool {
 	return heard&p.taking&e.bit != 0 && e != p.code[p.entries[0].pc].element && (len(p.layouts[e.Name].slots) > 0 || p.layouts[e.Name].value != nil || p.pattern.KeepRaw)
 }
 

@@ -14,7 +14,7 @@ import (
 // Machine runs one program: all keys of a rule (one version of it) that one goroutine owns. What each event needs stands
 // first: with many rules that is what comes from far.
 type Machine struct {
-	program *Program
+	form *form // the program's
 	*scratch
 	rows *rowMachine // of a row pattern, which runs in its own way
 	now  cep.Time
@@ -29,6 +29,7 @@ type Machine struct {
 	letOut   bool // there is something in out, or in handed
 
 	keys      table
+	program   *Program
 	queues    []queue
 	memories  []memories
 	counters  Counters
@@ -45,15 +46,16 @@ type Machine struct {
 // NewMachine returns a machine without state. The memo is shared with the other machines of the goroutine, and its owner
 // calls [Memo.Next]; nil: the machine has one to itself.
 func NewMachine(p *Program, memo *Memo) *Machine {
-	// Most rules have one queue, that of their window. It lies behind its machine then, and together they begin at a line of
-	// the cache.
+	// Most rules have one queue, that of their window, and few names. What there is of them lies behind the machine then, and all
+	// together begins at a line of the cache.
 	space := &struct {
 		machine Machine
 		queue   [1]queue
+		taken   [4]uint64
 	}{}
 	m := &space.machine
 	*m = Machine{
-		program: p, now: cep.BeforeAll, firstTime: cep.BeforeAll, soon: cep.AfterAll, memories: make([]memories, len(p.memories)),
+		program: p, form: p.form, now: cep.BeforeAll, firstTime: cep.BeforeAll, soon: cep.AfterAll, memories: make([]memories, len(p.memories)),
 		queues: space.queue[:0],
 	}
 	m.setMemo(memo)
@@ -64,7 +66,11 @@ func NewMachine(p *Program, memo *Memo) *Machine {
 	for _, gap := range p.gaps {
 		m.queues = append(m.queues, queue{gap: gap})
 	}
-	m.counters.Taken = make([]uint64, len(p.pattern.Names))
+	if n := len(p.pattern.Names); n <= len(space.taken) {
+		m.counters.Taken = space.taken[:n:n]
+	} else {
+		m.counters.Taken = make([]uint64, n)
+	}
 	return m
 }
 
@@ -136,7 +142,7 @@ func (m *Machine) Offer(key []byte, ev *cep.Event, mask, holds uint64) {
 		m.rows.look(key, ev, mask)
 		return
 	}
-	p := m.program
+	p := m.form
 	entry := p.entry
 	if m.draining {
 		entry = 0
@@ -248,7 +254,7 @@ func (m *Machine) leave(fresh bool) {
 // candidate.
 func (m *Machine) hear(set, mask uint64) {
 	for s := set &^ m.heard; s != 0; s &= s - 1 {
-		e := &m.program.elements[bits.TrailingZeros64(s)]
+		e := &m.form.elements[bits.TrailingZeros64(s)]
 		if e.admits(mask) && m.unary(e) && (e.Distinct == nil || m.counts(e)) {
 			m.heard |= e.bit
 		}
@@ -317,13 +323,16 @@ func (m *Machine) NextDeadline() cep.Time {
 		return m.rows.deadline()
 	}
 	d := m.soon
-	for i := range m.program.memories { // shared, and so at hand
+	for i := range m.form.memories { // shared, and so at hand
 		if x := m.memories[i].oldest; x != nil {
-			d = min(d, x.time.Add(m.program.memories[i].reach))
+			d = min(d, x.time.Add(m.form.memories[i].reach))
 		}
 	}
 	return d
 }
+
+// IsQuiet says that [Machine.Matches] has nothing, and that no [Machine.Advance] up to a time changes anything.
+func (m *Machine) IsQuiet(upTo cep.Time) bool { return !m.letOut && m.NextDeadline() > upTo }
 
 func (m *Machine) nextDue() cep.Time {
 	d := cep.AfterAll
@@ -382,7 +391,7 @@ func (m *Machine) fire(d cep.Time) {
 
 // expire ends what is over for a start at the end of time d.
 func (m *Machine) expire(s *start, d cep.Time) {
-	p := m.program
+	p := m.form
 	if s.state&startParked != 0 {
 		switch over := p.pattern.Within > 0 && s.first.time.Add(p.pattern.Within) <= d; {
 		case !over:
@@ -433,7 +442,7 @@ func (m *Machine) expire(s *start, d cep.Time) {
 // deadline is when a run that waits for an event stops waiting: after every event of that time.
 func (m *Machine) deadline(s *start, t *run) cep.Time {
 	d := cep.AfterAll
-	e := m.program.code[t.pc].element
+	e := m.form.code[t.pc].element
 	gap := e.Within
 	if t.n > 1 {
 		gap = e.LoopWithin
@@ -441,7 +450,7 @@ func (m *Machine) deadline(s *start, t *run) cep.Time {
 	if gap > 0 {
 		d = t.node.time.Add(gap)
 	}
-	if w := m.program.pattern.Within; w > 0 {
+	if w := m.form.pattern.Within; w > 0 {
 		d = min(d, s.first.time.Add(w))
 	}
 	for _, w := range e.inside {
@@ -459,8 +468,8 @@ func (m *Machine) absenceEnd(s *start, t *run, e *element) cep.Time {
 	switch {
 	case e.For > 0:
 		return t.node.time.Add(e.For)
-	case m.program.pattern.Within > 0:
-		return s.first.time.Add(m.program.pattern.Within)
+	case m.form.pattern.Within > 0:
+		return s.first.time.Add(m.form.pattern.Within)
 	default:
 		return cep.AfterAll
 	}
@@ -480,7 +489,7 @@ func (m *Machine) scheduleLate(gap int, s *start, from cep.Time) {
 	if gap < 0 {
 		return
 	}
-	if at := from.Add(m.program.gaps[gap]); at < cep.AfterAll {
+	if at := from.Add(m.form.gaps[gap]); at < cep.AfterAll {
 		heap.Push(&m.late, due{at, s})
 		m.soon = min(m.soon, at)
 	}

@@ -16,7 +16,7 @@ func (r *Runs) memory(kind int) *memory {
 
 // setPrev puts the event before into the scope, if it is within reach (S1.5). It is the memory of kind 0.
 func (m *Machine) setPrev() {
-	if x := m.runs.memory(0); x != nil && m.event.Time.Sub(x.time) <= m.program.memories[0].reach {
+	if x := m.runs.memory(0); x != nil && m.event.Time.Sub(x.time) <= m.form.memories[0].reach {
 		m.scope.Prev = x.event
 	}
 }
@@ -24,7 +24,7 @@ func (m *Machine) setPrev() {
 // silent says whether the absences of a set hold at the start of the present event, which e is about to take (S4.3).
 func (m *Machine) silent(set uint64, e *element) bool {
 	for s := set; s != 0; s &= s - 1 {
-		a := &m.program.elements[bits.TrailingZeros64(s)]
+		a := &m.form.elements[bits.TrailingZeros64(s)]
 		if !a.FromStart && m.firstTime != cep.BeforeAll && m.event.Time < m.firstTime.Add(a.For) {
 			return false
 		}
@@ -73,8 +73,8 @@ func (m *Machine) heldFor(e *element, past pastEvent, n *node) bool {
 // hearConstant is hear for the steps that must be told of every event: those with first_seen or an edge.
 func (m *Machine) hearConstant(mask uint64) {
 	m.admits, m.met = 0, 0
-	for s := m.program.constant; s != 0; s &= s - 1 {
-		e := &m.program.elements[bits.TrailingZeros64(s)]
+	for s := m.form.constant; s != 0; s &= s - 1 {
+		e := &m.form.elements[bits.TrailingZeros64(s)]
 		if !e.admits(mask) {
 			continue
 		}
@@ -122,7 +122,7 @@ func (m *Machine) firstSeen(e *element) bool {
 func (m *Machine) wasHeld(e *element, n *node) bool {
 	x := m.runs.memory(e.memory)
 	switch {
-	case x == nil || m.event.Time.Sub(x.time) > m.program.memories[e.memory].reach:
+	case x == nil || m.event.Time.Sub(x.time) > m.form.memories[e.memory].reach:
 		return false
 	case e.looksAround:
 		return m.heldFor(e, x.past[0], n)
@@ -132,8 +132,8 @@ func (m *Machine) wasHeld(e *element, n *node) bool {
 
 // remember records the present event for the events to come.
 func (m *Machine) remember() {
-	for kind := len(m.program.memories) - 1; kind >= 0; kind-- { // prev last: the others want the event before
-		k := &m.program.memories[kind]
+	for kind := len(m.form.memories) - 1; kind >= 0; kind-- { // prev last: the others want the event before
+		k := &m.form.memories[kind]
 		e := k.element
 		var concerns bool
 		switch {
@@ -189,8 +189,8 @@ func (m *Machine) remember() {
 // replacePrev makes the present event the one before. It is written over the old one, which costs no allocation, unless
 // the past of an absence may still refer to that.
 func (m *Machine) replacePrev(old *node) *node {
-	l := &m.program.prevLayout
-	if old == nil || m.program.looksBack {
+	l := &m.form.prevLayout
+	if old == nil || m.form.looksBack {
 		return seen(m.event, keep(l, m.event, false, cep.Value{}))
 	}
 	k := old.kept
@@ -209,7 +209,7 @@ func (m *Machine) recall(kind int) *memory {
 	} else {
 		r := m.runs.extra()
 		if r.memories == nil {
-			r.memories = make([]*memory, len(m.program.memories))
+			r.memories = make([]*memory, len(m.form.memories))
 		}
 		x = &memory{owner: m.runs, kind: kind}
 		r.memories[kind] = x
@@ -220,8 +220,8 @@ func (m *Machine) recall(kind int) *memory {
 
 // age forgets what no event above w can ask for (S9).
 func (m *Machine) age(w cep.Time) {
-	for kind := range m.program.memories {
-		l, reach := &m.memories[kind], m.program.memories[kind].reach
+	for kind := range m.form.memories {
+		l, reach := &m.memories[kind], m.form.memories[kind].reach
 		if reach == Forever {
 			continue
 		}

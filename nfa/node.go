@@ -100,9 +100,9 @@ func (n *node) root() *node {
 // history is a chain as conditions and alerts see it. It is laid out as a list when something first asks for it, so that
 // going through a loop of n events costs O(n).
 type history struct {
-	program *Program
-	node    *node // nil: nothing was taken
-	listed  bool
+	form   *form
+	node   *node // nil: nothing was taken
+	listed bool
 	// In the `having` of a loop that may be gone through again its name means one pass: the last events of that step.
 	// pass 0: any other place.
 	passStep, pass int
@@ -122,7 +122,7 @@ func (h *history) list() {
 		return
 	}
 	h.listed = true
-	steps := len(h.program.pattern.Names)
+	steps := len(h.form.pattern.Names)
 	if cap(h.offsets) < steps+1 {
 		h.offsets = make([]int, steps+1)
 	}
@@ -191,7 +191,7 @@ func (h *history) Nth(i int) cep.Taken {
 }
 
 func (h *history) Aggregate(i int) (cep.Value, error) {
-	a := h.program.pattern.Aggregates[i]
+	a := h.form.pattern.Aggregates[i]
 	if h.node == nil || h.node.cells == nil {
 		return emptyAggregate(a.Kind), nil
 	}
@@ -212,7 +212,7 @@ func (h *history) AggregateEvent(i int) cep.Taken {
 // cell is an aggregate over the chain. That over one pass of a loop which may have been gone through before is added up anew,
 // because the cells go back further.
 func (h *history) cell(i int) cell {
-	a := h.program.pattern.Aggregates[i]
+	a := h.form.pattern.Aggregates[i]
 	if h.pass == 0 || a.Step != h.passStep {
 		return (*h.node.cells)[i]
 	}

@@ -120,7 +120,7 @@ func (m *Machine) openStart(s *start, limits OpenLimits) OpenStart {
 	o := OpenStart{Time: s.first.time, Seq: s.first.seq, Parked: s.state&startParked != 0, Until: cep.BeforeAll}
 	if o.Parked {
 		o.Until = cep.AfterAll
-		if w := m.program.pattern.Within; w > 0 {
+		if w := m.form.pattern.Within; w > 0 {
 			o.Until = s.first.time.Add(w)
 		}
 		o.Runs = []OpenRun{{Taken: m.taken(s.first, limits.Positions), Until: o.Until}}
@@ -136,12 +136,12 @@ func (m *Machine) openStart(s *start, limits OpenLimits) OpenStart {
 			continue
 		}
 		x := OpenRun{Taken: m.taken(t.node, limits.Positions), Until: until}
-		if in := &m.program.code[t.pc]; in.op == opTake {
+		if in := &m.form.code[t.pc]; in.op == opTake {
 			x.Waits = []int{in.element.Name}
 		} else {
 			x.Absence = true
 			for a := t.absent; a != 0; a &= a - 1 {
-				x.Waits = append(x.Waits, m.program.elements[bits.TrailingZeros64(a)].Name)
+				x.Waits = append(x.Waits, m.form.elements[bits.TrailingZeros64(a)].Name)
 			}
 		}
 		o.Runs = append(o.Runs, x)
@@ -154,19 +154,19 @@ func (m *Machine) openStart(s *start, limits OpenLimits) OpenStart {
 
 // runUntil is when a run stops waiting: a window ends, or the last of the absences has held.
 func (m *Machine) runUntil(s *start, t *run) cep.Time {
-	if m.program.code[t.pc].op == opTake {
+	if m.form.code[t.pc].op == opTake {
 		return m.deadline(s, t)
 	}
 	until := cep.BeforeAll
 	for a := t.absent; a != 0; a &= a - 1 {
-		until = max(until, m.absenceEnd(s, t, &m.program.elements[bits.TrailingZeros64(a)]))
+		until = max(until, m.absenceEnd(s, t, &m.form.elements[bits.TrailingZeros64(a)]))
 	}
 	return until
 }
 
 // taken sums up a chain by name.
 func (m *Machine) taken(n *node, positions int) []OpenTaken {
-	counts := make([]OpenTaken, len(m.program.pattern.Names))
+	counts := make([]OpenTaken, len(m.form.pattern.Names))
 	for ; n != nil; n = n.up {
 		if n.step == noElement {
 			continue // it began without an event

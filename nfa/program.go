@@ -169,7 +169,7 @@ func (e *element) next(n int) int {
 }
 
 // walk follows the ways from pc to where a run rests.
-func (p *Program) walk(pc int, r registers, rest func(pc int, r *registers)) {
+func (p *form) walk(pc int, r registers, rest func(pc int, r *registers)) {
 	for {
 		in := &p.code[pc]
 		e := in.element

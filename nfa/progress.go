@@ -22,12 +22,12 @@ func (m *Machine) Furthest() (_ Progress, ok bool) {
 	}
 	t := m.furthest.run
 	p := Progress{Name: -1, Total: int(t.node.length)}
-	if e := m.program.code[t.pc].element; e != nil {
+	if e := m.form.code[t.pc].element; e != nil {
 		p.Name, p.Taken = e.Name, m.furthest.taken
 		return p, true
 	}
-	for i := range m.program.elements {
-		if e := &m.program.elements[i]; t.absent&e.bit != 0 {
+	for i := range m.form.elements {
+		if e := &m.form.elements[i]; t.absent&e.bit != 0 {
 			p.Name = e.Name
 			break
 		}
@@ -41,7 +41,7 @@ type furthest struct {
 }
 
 // consider compares a new run with the furthest.
-func (f *furthest) consider(p *Program, t *run) {
+func (f *furthest) consider(p *form, t *run) {
 	taken := 0
 	if e := p.code[t.pc].element; e != nil && t.n > 1 {
 		for n := t.node; n != nil && n.element == int16(e.index); n = n.up {

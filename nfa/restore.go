@@ -88,7 +88,7 @@ func (r *restorer) body(intern func(stream, partition string) *cep.Partition) {
 	m := r.machine
 	m.now, m.firstTime = cep.Time(r.Int()), cep.Time(r.Int())
 	readCounters(&r.Reader, &m.counters)
-	r.Check(len(m.counters.Taken) == len(m.program.pattern.Names), "counters of another program")
+	r.Check(len(m.counters.Taken) == len(m.form.pattern.Names), "counters of another program")
 	if m.rows != nil {
 		m.counters.Skips = r.Uint()
 	}

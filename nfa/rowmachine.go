@@ -66,7 +66,7 @@ type rowEvent struct {
 
 func newRowMachine(m *Machine) *rowMachine {
 	return &rowMachine{
-		m: m, p: m.program.rows, keys: map[string]*rowKey{}, view: history{program: m.program},
+		m: m, p: m.program.rows, keys: map[string]*rowKey{}, view: history{form: m.form},
 		seen: map[rowState]struct{}{}, reached: make([]uint32, len(m.program.rows.code)),
 	}
 }
@@ -86,7 +86,7 @@ func (r *rowMachine) look(key []byte, ev *cep.Event, mask uint64) {
 		k = &rowKey{key: string(key), due: cep.AfterAll, place: -1, fresh: true}
 		r.keys[k.key] = k
 	}
-	fresh := seen(ev, keep(&r.p.layout, ev, r.m.program.pattern.KeepRaw, cep.Value{}))
+	fresh := seen(ev, keep(&r.p.layout, ev, r.m.form.pattern.KeepRaw, cep.Value{}))
 	r.key, r.moment = k, cep.Moment{Time: ev.Time, Seq: ev.Seq}
 	k.events = append(k.events, rowEvent{fresh, mask})
 	r.offer(len(k.events) - 1)
@@ -145,7 +145,7 @@ func (r *rowMachine) load(i int) {
 	if i > 0 {
 		before = &r.key.events[i-1]
 	}
-	if before != nil && r.event.Time.Sub(before.node.time) <= r.m.program.pattern.PrevReach {
+	if before != nil && r.event.Time.Sub(before.node.time) <= r.m.form.pattern.PrevReach {
 		s.Prev = before.node
 	}
 }
@@ -178,7 +178,7 @@ func (r *rowMachine) take(i int, w way) *node {
 	if w.node != nil {
 		n.length = w.node.length + 1
 	}
-	if limit := r.m.program.pattern.Limits.EventsPerMatch; limit > 0 && int(n.length) > limit {
+	if limit := r.m.form.pattern.Limits.EventsPerMatch; limit > 0 && int(n.length) > limit {
 		r.m.counters.TooLong++
 		return nil
 	}
@@ -280,7 +280,7 @@ func (r *rowMachine) end(match *node, reason EndReason) {
 	skip := 1
 	if match != nil {
 		r.m.counters.Matched++
-		h := &history{program: r.m.program, node: match}
+		h := &history{form: r.m.form, node: match}
 		h.list()
 		r.m.let(cep.Match{
 			Key: cep.Key(k.key), Moment: r.moment, Completed: cep.Moment{Time: match.time, Seq: match.seq}, History: h,
@@ -308,7 +308,7 @@ func (r *rowMachine) end(match *node, reason EndReason) {
 
 // skip is the number of events from the start of a match to the next start (S6.3).
 func (r *rowMachine) skip(h *history) int {
-	p := &r.m.program.pattern
+	p := &r.m.form.pattern
 	total := h.Total()
 	switch p.After {
 	case SkipPastLast:
@@ -334,7 +334,7 @@ func (r *rowMachine) skip(h *history) int {
 func (r *rowMachine) leave() {
 	k := r.key
 	due := cep.AfterAll
-	p := &r.m.program.pattern
+	p := &r.m.form.pattern
 	switch {
 	case len(k.events) > 0 && p.Within > 0:
 		due = k.events[0].node.time.Add(p.Within)

@@ -54,7 +54,7 @@ type expiry struct {
 }
 
 // fit makes room for a program.
-func (s *scratch) fit(p *Program) {
+func (s *scratch) fit(p *form) {
 	s.values, s.keeps, s.tally = atLeast(s.values, len(p.layouts)), atLeast(s.keeps, len(p.layouts)), atLeast(s.tally, len(p.layouts))
 	s.tuples = atLeast(s.tuples, len(p.elements))
 	if p.repeats && s.cons == nil {
@@ -78,7 +78,7 @@ func (s *scratch) enter(m *Machine) {
 		clear(s.same)
 	}
 	if s.owner != m {
-		s.owner, s.seq, s.view.program = m, 0, m.program
+		s.owner, s.seq, s.view.form = m, 0, m.form
 	}
 	s.busy = true
 }

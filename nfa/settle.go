@@ -17,18 +17,18 @@ func (m *Machine) settle(at cep.Moment) {
 	for i := range m.done {
 		c := &m.done[i]
 		c.start.state |= startCompleted
-		if m.program.repeats {
+		if m.form.repeats {
 			m.finish(c)
 		}
 	}
 	m.sweep(at)
 	if len(m.done) > 1 {
 		slices.SortFunc(m.done, m.compare)
-		if m.program.repeats {
+		if m.form.repeats {
 			m.done = slices.CompactFunc(m.done, func(a, b completion) bool { return a.node == b.node })
 		}
 	}
-	if m.program.pattern.Ordered {
+	if m.form.pattern.Ordered {
 		m.hold()
 		m.release(at)
 	} else {
@@ -39,7 +39,7 @@ func (m *Machine) settle(at cep.Moment) {
 	clear(m.done)
 	clear(m.expired)
 	m.done, m.expired = m.done[:0], m.expired[:0]
-	if m.program.led && m.program.atOnce {
+	if m.form.led && m.form.atOnce {
 		for s := m.runs.oldest; s != nil && s.state&startParked != 0; s = m.runs.oldest {
 			m.lead(s)
 			m.sweep(at)
@@ -58,7 +58,7 @@ func (m *Machine) finish(c *completion) {
 	runs := c.start.runs()
 	w := 0
 	for i := range runs {
-		if runs[i].node == c.node && m.program.code[runs[i].pc].op == opDone {
+		if runs[i].node == c.node && m.form.code[runs[i].pc].op == opDone {
 			continue
 		}
 		runs[w] = runs[i]
@@ -80,7 +80,7 @@ func (m *Machine) choose(at cep.Moment) {
 			continue
 		}
 		m.emit(c, at)
-		if m.program.pattern.After == SkipToNext {
+		if m.form.pattern.After == SkipToNext {
 			c.start.state |= startPruned
 			m.closing++
 			continue
@@ -120,7 +120,7 @@ func (m *Machine) release(at cep.Moment) {
 		x.held = slices.Delete(x.held, 0, 1)
 		m.emit(c, at)
 		gone := m.prune(c)
-		if m.program.pattern.After == SkipToNext {
+		if m.form.pattern.After == SkipToNext {
 			gone = m.pruneTo(c.first)
 		}
 		i := 0
@@ -138,13 +138,13 @@ func (m *Machine) emit(c completion, at cep.Moment) {
 	m.counters.Matched++
 	m.let(cep.Match{
 		Kind: cep.MatchComplete, Key: cep.Key(m.runs.key), Moment: at, Completed: c.at,
-		History: &history{program: m.program, node: c.node},
+		History: &history{form: m.form, node: c.node},
 	})
 }
 
 // prune applies past_last, to_first and to_last after a match: starts up to the Seq that it returns are gone.
 func (m *Machine) prune(c completion) uint64 {
-	p := &m.program.pattern
+	p := &m.form.pattern
 	switch p.After {
 	case SkipPastLast:
 		return m.pruneTo(c.node.seq)
@@ -245,7 +245,7 @@ func (m *Machine) timeout(s *start, at cep.Moment) {
 	m.counters.Timeouts++
 	m.let(cep.Match{
 		Kind: cep.MatchTimeout, Key: cep.Key(m.runs.key), Moment: at, Completed: at,
-		History: &history{program: m.program, node: best},
+		History: &history{form: m.form, node: best},
 	})
 }
 
@@ -266,7 +266,7 @@ func (m *Machine) compareNodes(a, b *node) int {
 	if a == b {
 		return 0
 	}
-	tally := m.tally[:len(m.program.layouts)]
+	tally := m.tally[:len(m.form.layouts)]
 	clear(tally)
 	for x, y := a, b; x != y; {
 		if y == nil || x != nil && x.length >= y.length {

@@ -46,7 +46,7 @@ func (m *Machine) fits(e *element, n *node) bool {
 func (m *Machine) breaks(set uint64, n *node) uint64 {
 	var broken uint64
 	for s := set & m.heard &^ alwaysHeard; s != 0; s &= s - 1 {
-		if e := &m.program.elements[bits.TrailingZeros64(s)]; m.fits(e, n) {
+		if e := &m.form.elements[bits.TrailingZeros64(s)]; m.fits(e, n) {
 			broken |= e.bit
 		}
 	}
@@ -56,12 +56,12 @@ func (m *Machine) breaks(set uint64, n *node) uint64 {
 // kill counts the absences that ended a candidate.
 func (m *Machine) kill(broken uint64) {
 	for ; broken != 0; broken &= broken - 1 {
-		m.counters.Taken[m.program.elements[bits.TrailingZeros64(broken)].Name]++
+		m.counters.Taken[m.form.elements[bits.TrailingZeros64(broken)].Name]++
 	}
 }
 
 // hears is the set of elements whose events can change the run.
-func (p *Program) hears(t *run) uint64 {
+func (p *form) hears(t *run) uint64 {
 	e := p.code[t.pc].element
 	h := t.absent | p.without
 	if t.frame != nil && t.frame.bars != 0 {
@@ -82,7 +82,7 @@ func (p *Program) hears(t *run) uint64 {
 	}
 }
 
-func (p *Program) barsHear(bars uint64) uint64 {
+func (p *form) barsHear(bars uint64) uint64 {
 	var h uint64
 	for ; bars != 0; bars &= bars - 1 {
 		b := &p.bars[bits.TrailingZeros64(bars)]
@@ -96,7 +96,7 @@ func (p *Program) barsHear(bars uint64) uint64 {
 
 // offer shows the event to all runs of the key that listen.
 func (m *Machine) offer() {
-	p := m.program
+	p := m.form
 	r := m.runs
 	r.hears = 0
 	for s := r.oldest; s != nil; s = s.next {
@@ -113,7 +113,7 @@ func (m *Machine) offer() {
 
 // offerTo shows the event to the runs of a start that listen, and returns what its runs hear then.
 func (m *Machine) offerTo(s *start) uint64 {
-	p := m.program
+	p := m.form
 	var hears uint64
 	m.fresh = m.fresh[:0]
 	if p.repeats {
@@ -184,7 +184,7 @@ func (m *Machine) merge(s *start) {
 // loop are judged by what the loop takes too, and a strict absence kills even what fits. Only then is the event taken; what
 // goes on waiting besides can still be killed by it.
 func (m *Machine) step(s *start, t *run) bool {
-	p := m.program
+	p := m.form
 	isNext := t.node.seq == m.isNext
 	strict := p.strict // the strict absences that do not look at this event
 	if isNext {
@@ -273,7 +273,7 @@ func (m *Machine) passBars(t *run, isNext bool) bool {
 	var gone uint64
 	for bars := t.frame.bars; bars != 0; bars &= bars - 1 {
 		bit := bars & -bars
-		b := &m.program.bars[bits.TrailingZeros64(bars)]
+		b := &m.form.bars[bits.TrailingZeros64(bars)]
 		if b.link == Strict && !isNext {
 			gone |= bit
 			continue
@@ -291,7 +291,7 @@ func (m *Machine) passBars(t *run, isNext bool) bool {
 	}
 	if gone != 0 {
 		t.frame = t.frame.unbarred(gone)
-		m.narrowed = m.program.repeats
+		m.narrowed = m.form.repeats
 	}
 	return true
 }
@@ -327,15 +327,15 @@ func (m *Machine) passUntils(t *run, e *element, fits bool) (takes, over bool) {
 // canComplete says whether a run has a way to the end, with as many events as a match may have (S5.8). One that has none
 // must not hold its start open.
 func (m *Machine) canComplete(t *run) bool {
-	least, ok := m.program.missing(t)
-	limit := m.program.pattern.Limits.EventsPerMatch
+	least, ok := m.form.missing(t)
+	limit := m.form.pattern.Limits.EventsPerMatch
 	return ok && (limit <= 0 || int(t.node.length)+least <= limit)
 }
 
 // take makes what a run that waits for an event of element e becomes by taking the event as node. broken are the absences
 // behind the loop that are broken by now.
 func (m *Machine) take(s *start, e *element, t *run, node *node, broken uint64) {
-	p := m.program
+	p := m.form
 	m.counters.Taken[e.Name]++
 	if p.flat {
 		can := int(t.n) >= e.Min
@@ -414,7 +414,7 @@ func (e *element) repeated() bool {
 // leaveFor makes the run, or the completion, behind an exit.
 func (m *Machine) leaveFor(s *start, n *node, x *exit, broken uint64) {
 	switch {
-	case m.program.code[x.pc].op == opTake:
+	case m.form.code[x.pc].op == opTake:
 		if x.absent&broken == 0 {
 			m.rest(s, run{node: n, absent: x.absent, pc: int16(x.pc), link: x.link, n: 1, frame: x.frame})
 		}
@@ -429,7 +429,7 @@ func (m *Machine) leaveFor(s *start, n *node, x *exit, broken uint64) {
 
 // rest adds a run, with its deadlines.
 func (m *Machine) rest(s *start, t run) {
-	p := m.program
+	p := m.form
 	if limit := p.pattern.Limits.EventsPerMatch; limit > 0 && int(t.node.length)+p.most > limit && !m.canComplete(&t) {
 		m.counters.TooLong++
 		return
@@ -450,7 +450,7 @@ func (m *Machine) rest(s *start, t run) {
 
 // scheduleRun queues the deadlines of a new run that count from its last event.
 func (m *Machine) scheduleRun(s *start, t *run, now cep.Time) {
-	if e := m.program.code[t.pc].element; e != nil {
+	if e := m.form.code[t.pc].element; e != nil {
 		if t.n > 1 {
 			m.schedule(e.loopGap, s, now)
 		} else {
@@ -459,7 +459,7 @@ func (m *Machine) scheduleRun(s *start, t *run, now cep.Time) {
 		return
 	}
 	for a := t.absent; a != 0; a &= a - 1 {
-		m.schedule(m.program.elements[bits.TrailingZeros64(a)].forGap, s, now)
+		m.schedule(m.form.elements[bits.TrailingZeros64(a)].forGap, s, now)
 	}
 }
 
@@ -469,7 +469,7 @@ func (m *Machine) complete(s *start, n *node, at cep.Moment) {
 
 // node makes the node of the present event, taken by e behind the chain of up.
 func (m *Machine) node(up *node, e *element) *node {
-	p := m.program
+	p := m.form
 	if p.repeats {
 		if n := m.cons[consKey{up, e.index}]; n != nil {
 			return n
@@ -502,7 +502,7 @@ func (m *Machine) node(up *node, e *element) *node {
 
 // entersBy says whether the event can be the first by an entry.
 func (m *Machine) entersBy(x *exit) bool {
-	e := m.program.code[x.pc].element
+	e := m.form.code[x.pc].element
 	if !m.fits(e, nil) {
 		return false
 	}
@@ -512,7 +512,7 @@ func (m *Machine) entersBy(x *exit) bool {
 	}
 	// Where a greedy loop is left out, what it could take is no start; an event that an until keeps from it is one.
 	for bars := x.frame.barred(); bars != 0; bars &= bars - 1 {
-		b := m.program.bars[bits.TrailingZeros64(bars)].element
+		b := m.form.bars[bits.TrailingZeros64(bars)].element
 		if m.fits(b, nil) && (b.untils&m.heard == 0 || m.breaks(b.untils, nil) == 0) {
 			return false
 		}
@@ -522,8 +522,8 @@ func (m *Machine) entersBy(x *exit) bool {
 
 // begins says whether the event is a start.
 func (m *Machine) begins() bool {
-	for i := range m.program.entries {
-		if m.entersBy(&m.program.entries[i]) {
+	for i := range m.form.entries {
+		if m.entersBy(&m.form.entries[i]) {
 			return true
 		}
 	}
@@ -532,7 +532,7 @@ func (m *Machine) begins() bool {
 
 // begin looks at the event as the first of candidates (S3.1).
 func (m *Machine) begin(room bool) {
-	p := m.program
+	p := m.form
 	m.fresh = m.fresh[:0]
 	if p.repeats {
 		clear(m.same)
@@ -587,10 +587,10 @@ func (m *Machine) begin(room bool) {
 // keepStart adds a new start with the fresh runs to the present key.
 func (m *Machine) keepStart(s *start) {
 	for i := range m.fresh {
-		m.runs.hears |= m.program.hears(&m.fresh[i])
+		m.runs.hears |= m.form.hears(&m.fresh[i])
 	}
 	if s.state&startParked != 0 {
-		m.runs.hears |= m.program.logging
+		m.runs.hears |= m.form.logging
 	}
 	s.setRuns(0, m.fresh)
 	m.runs.push(s)
@@ -637,12 +637,12 @@ func (m *Machine) Await(key []byte, at cep.Time) {
 	s := m.newStart()
 	s.state = startAwaited | startFull
 	s.first = &node{time: at, element: noElement, step: noElement}
-	for _, x := range m.program.elements[0].exits {
+	for _, x := range m.form.elements[0].exits {
 		t := run{node: s.first, absent: x.absent, pc: int16(x.pc)}
 		m.fresh = append(m.fresh, t)
 		m.scheduleRun(s, &t, at)
 	}
-	if m.program.pattern.Within > 0 {
+	if m.form.pattern.Within > 0 {
 		m.schedule(0, s, at)
 	}
 	m.counters.Opened++

@@ -16,11 +16,11 @@ func (m *Machine) Under(p *Program, memo *Memo) error {
 		return err
 	}
 	old := m.program
-	m.program = p
+	m.program, m.form = p, p.form
 	m.setMemo(memo)
 	m.owner = nil // what is known of the present event is known of conditions with other numbers
 	if m.rows != nil {
-		m.rows.p, m.rows.view = p.rows, history{program: p}
+		m.rows.p, m.rows.view = p.rows, history{form: p.form}
 	}
 	if p.pattern.Limits.KeysMax == old.pattern.Limits.KeysMax && p.pattern.Limits.StateBytes == old.pattern.Limits.StateBytes &&
 		p.source.Rule == old.source.Rule {
@@ -60,7 +60,7 @@ func (m *Machine) setMemo(memo *Memo) {
 		m.memo = m.newMemo()
 	}
 	m.scratch = m.memo.scratch
-	m.fit(m.program)
+	m.fit(m.form)
 }
 
 func (m *Machine) newMemo() *Memo {

@@ -92,7 +92,6 @@ type Router struct {
 
 	rule    *Rule
 	recipes map[string]recipes // by stream
-	_       [24]byte           // three lines of the cache
 }
 
 // scratch is what a router works with while it routes an event. Routers of one goroutine share it, so that it is in the
@@ -143,21 +142,7 @@ func conditionOf(t *taker) condition {
 }
 
 // NewRouter returns a router for the rule.
-func NewRouter(r *Rule) *Router { return NewRouters([]*Rule{r})[0] }
-
-// NewRouters returns a router for each rule, for one goroutine: what Route and Narrow of one of them return is valid until
-// the next call of either of any of them.
-func NewRouters(list []*Rule) []*Router {
-	shared, routers, out := &scratch{}, make([]Router, len(list)), make([]*Router, len(list))
-	for i, r := range list {
-		if n := len(r.Key); n > len(shared.parts) {
-			shared.parts, shared.lists = make([]cep.Value, n), make([][]cep.Value, n)
-		}
-		routers[i].init(r, shared)
-		out[i] = &routers[i]
-	}
-	return out
-}
+func NewRouter(r *Rule) *Router { return &NewRouters([]*Rule{r}).list[0] }
 
 func (rt *Router) init(r *Rule, shared *scratch) {
 	*rt = Router{

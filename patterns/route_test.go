@@ -30,6 +30,13 @@ func field(slot int) *expression.Expr {
 	}
 }
 
+// path is the same, written as the path of the field.
+func path(slot int) *expression.Expr {
+	x := field(slot)
+	x.Path = []string{fmt.Sprint("f", slot)}
+	return x
+}
+
 // is is the condition that a slot equals one of the values.
 func is(slot int, values ...cep.Value) *expression.Expr {
 	return &expression.Expr{
@@ -334,8 +341,13 @@ func TestIndexLosesNothing(t *testing.T) {
 		if rapid.IntRange(0, 3).Draw(t, "resolve") == 0 {
 			r.Alert.Resolve = &patterns.Resolve{From: []string{"web"}, Where: condition.Draw(t, "over")}
 		}
+		var by []*expression.Expr
+		for range rapid.SampledFrom([]int{0, 1, 1, 2}).Draw(t, "parts of the key") {
+			by = append(by, path(rapid.IntRange(0, 3).Draw(t, "part")))
+		}
+		r.Key = make([]string, len(by))
 		for i := range rapid.IntRange(1, 3).Draw(t, "elements") {
-			e := step(i, rapid.SampledFrom([]string{"auth", "web"}).Draw(t, "from"), condition.Draw(t, "where"))
+			e := step(i, rapid.SampledFrom([]string{"auth", "web"}).Draw(t, "from"), condition.Draw(t, "where"), by...)
 			e.Absent = rapid.IntRange(0, 3).Draw(t, "absent") == 0
 			if rapid.IntRange(0, 5).Draw(t, "strict") == 0 {
 				e.Link = nfa.Strict
@@ -391,20 +403,64 @@ func narrows(t *rapid.T, r *patterns.Rule, ev *cep.Event, may, sure uint64) int 
 		ok, err := x.Test(scope)
 		return ok && err == nil
 	}
-	var takes, mask, known uint64
+	var takes, mask, known, edges uint64
 	for i := range r.Elements {
 		e := &r.Elements[i]
 		if slices.Contains(e.From, ev.Position.Partition.Stream) && holds(r.Where) && holds(e.Where) {
 			takes |= 1 << e.Name
 		}
+		if e.Edge { // its machine wants to know whether the condition holds, for the event to come
+			edges |= 1 << e.Name
+		}
 	}
-	for _, d := range patterns.NewRouter(r).Narrow(ev, may, sure) {
+	// One of many takes a shorter way where there is one: to the same keys and counters.
+	alone, many := patterns.NewRouter(r), patterns.NewRouters([]*patterns.Rule{r, r})
+	want := alone.Narrow(ev, may, sure)
+	got := many.Narrow(1, ev, may, sure)
+	for i, d := range got {
+		if len(want) != len(got) || string(want[i].Key) != string(d.Key) || want[i].Mask != d.Mask || want[i].Holds&^d.Holds != 0 {
+			t.Fatalf("event %v: one router says %v, one of many %v", ev.Values, want, got)
+		}
 		mask, known = mask|d.Mask, known|d.Holds
 	}
-	if takes&^mask != 0 || known&^takes != 0 {
+	if diff := cmp.Diff(alone.Counters(), many.Counters(1)); diff != "" {
+		t.Fatalf("event %v: (-alone +of many)\n%s", ev.Values, diff)
+	}
+	if keyless := alone.Counters().NoKey > 0; takes&^mask != 0 && !keyless || known&^takes != 0 || known&edges != 0 {
 		t.Fatalf("event %v: %b take it; the mask is %b of %b, %b are said to hold", ev.Values, takes, mask, may, known)
 	}
 	return bits.OnesCount64(known)
+}
+
+// Where the index is sure of all conditions the keys of an event are found in a shorter way: they are the same.
+func TestRouteIsSure(t *testing.T) {
+	value := rapid.SampledFrom([]cep.Value{
+		cep.String("a"), cep.String("b"), cep.Int(1), cep.Float(2.5), {}, cep.Null, cep.List([]cep.Value{cep.Int(1), cep.String("b")}), cep.List(nil),
+	})
+	known := 0
+	rapid.Check(t, func(t *rapid.T) {
+		r := &patterns.Rule{Streams: []string{"auth"}, Key: []string{"k"}}
+		for i := range rapid.IntRange(1, 3).Draw(t, "elements") {
+			where := is(0, cep.String(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "is")))
+			if rapid.Bool().Draw(t, "bounded") {
+				where = both(where, between(1, 1, 2))
+			}
+			e := step(i, "auth", where, path(rapid.SampledFrom([]int{2, 2, 2, 3}).Draw(t, "key")))
+			e.Edge = rapid.IntRange(0, 5).Draw(t, "edge") == 0
+			r.Elements = append(r.Elements, e)
+		}
+		x := patterns.NewIndex([]*patterns.Rule{r})
+		for range 8 {
+			ev := event(auth, rapid.SliceOfN(value, 4, 4).Draw(t, "fields")...)
+			if len(x.Lookup(ev)) > 0 {
+				may, sure := x.May(0)
+				known += narrows(t, r, ev, may, sure)
+			}
+		}
+	})
+	if known == 0 {
+		t.Error("no condition was known to hold")
+	}
 }
 
 // touches is the plain reading of S1.4: what the index must not lose.

@@ -10,6 +10,9 @@ type (
 	Silence = patterns.Silence
 	// Router decides which keys of a rule an event belongs to.
 	Router = patterns.Router
+	// Routers are those of many rules, Delivery is what they say of an event.
+	Routers  = patterns.Routers
+	Delivery = patterns.Delivery
 	// Index finds the rules that an event may touch.
 	Index = patterns.Index
 )
@@ -32,8 +35,8 @@ const (
 // NewRouter returns a router for the rule.
 func NewRouter(r *Rule) *Router { return patterns.NewRouter(r) }
 
-// NewRouters returns a router for each rule, for one goroutine.
-func NewRouters(list []*Rule) []*Router { return patterns.NewRouters(list) }
+// NewRouters returns routers for rules, for one goroutine.
+func NewRouters(list []*Rule) *Routers { return patterns.NewRouters(list) }
 
 // NewIndex returns an index over the rules.
 func NewIndex(list []*Rule) *Index { return patterns.NewIndex(list) }

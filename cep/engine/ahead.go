@@ -73,10 +73,10 @@ func (b *batch) fill(ctx context.Context, in *input) {
 }
 
 // hold copies what a record lends. The bytes may move while more are added; what was lent before keeps the old ones.
-func (b *batch) hold(rec *source.Record) {
+func (b *batch) hold(rec source.Record) source.Record {
 	rec.Data = b.copy(rec.Data)
 	if rec.Meta == nil {
-		return
+		return rec
 	}
 	m := *rec.Meta
 	m.Key = b.copy(m.Key)
@@ -85,6 +85,7 @@ func (b *batch) hold(rec *source.Record) {
 		m.Headers[i].Value = b.copy(m.Headers[i].Value)
 	}
 	rec.Meta = &m
+	return rec
 }
 
 // copy keeps nil nil: it means something.

@@ -35,7 +35,7 @@ type clock struct {
 // read, in the front, and one for alerts, in the back.
 type readers struct {
 	index   *rules.Index
-	routers []*rules.Router // by place
+	routers *rules.Routers // by place
 	// again are the routers for events that have been counted, nil until there is one.
 	again []*rules.Router
 	// touched says which routers have counted something since the last barrier.
@@ -52,19 +52,19 @@ func newReaders(versions []*version) *readers {
 	return r
 }
 
-// router returns the router of a version. What is read again by a version that has seen it must not be counted again.
-func (r *readers) router(v *version, again bool) *rules.Router {
+// narrow asks the router of a version. What is read again by a version that has seen it must not be counted again.
+func (r *readers) narrow(v *version, ev *cep.Event, may, sure uint64, again bool) []rules.Delivery {
 	if !again || !v.counted {
 		r.touched[v.place] = true
-		return r.routers[v.place]
+		return r.routers.Narrow(v.place, ev, may, sure)
 	}
 	if r.again == nil {
-		r.again = make([]*rules.Router, len(r.routers))
+		r.again = make([]*rules.Router, len(r.touched))
 	}
 	if r.again[v.place] == nil {
 		r.again[v.place] = rules.NewRouter(v.rule)
 	}
-	return r.again[v.place]
+	return r.again[v.place].Narrow(ev, may, sure)
 }
 
 // deliver adds the keys of a version that an event belongs to. Where the rule panics when it is asked for them, that goes the
@@ -77,7 +77,7 @@ func (r *readers) deliver(v *version, ev *cep.Event, may, sure uint64, again boo
 			to.addBroken(v, fmt.Sprint(cause))
 		}
 	}()
-	for _, d := range r.router(v, again).Narrow(ev, may, sure) {
+	for _, d := range r.narrow(v, ev, may, sure, again) {
 		e := to.add(v, d.Key)
 		e.mask, e.holds, e.resolves = d.Mask, d.Holds, d.Resolves
 	}
@@ -100,13 +100,13 @@ type routed struct {
 }
 
 func (r *readers) routed(v *version) routed {
-	c := r.routers[v.place].Counters()
+	c := r.routers.Counters(v.place)
 	return routed{c.Visible, c.Keyed, c.NoKey, c.TooManyKeys, c.Errors, slices.Clone(c.Hidden), c.LastError, c.ErrorAt}
 }
 
 // count makes a router go on from what another one had counted.
 func (r *readers) count(v *version, n *routed) {
-	c := r.routers[v.place].Counters()
+	c := r.routers.Counters(v.place)
 	c.Visible, c.Keyed, c.NoKey, c.TooManyKeys, c.Errors, c.LastError = n.visible, n.keyed, n.noKey, n.tooManyKeys, n.errors, n.lastError
 	c.ErrorAt = n.errorAt
 	copy(c.Hidden, n.hidden)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/cepd/cepd/cep"
+	"github.com/cepd/cepd/internal/invariant"
 	"github.com/cepd/cepd/nfa"
 )
 
@@ -49,6 +50,8 @@ type part struct {
 	// active says that it saw an event since the last settling, touched that it did anything since the last barrier, started
 	// that it knows its first time.
 	active, touched, started bool
+	drains                   bool // its version has an heir
+	place                    int32
 	// stopped says that the machine is not to be moved any more: it panicked, or all that it had is over. until is how far
 	// its time may still go after a panic.
 	stopped bool
@@ -99,7 +102,7 @@ func newLane(k *clock, s *shard) *lane {
 	for i, v := range k.versions {
 		m := nfa.NewMachine(v.rule.Program, s.memo)
 		m.SetFirstTime(cep.AfterAll) // until it is known nothing lies above it
-		l.parts = append(l.parts, &part{version: v, machine: m, until: v.until, touched: true})
+		l.parts = append(l.parts, &part{version: v, machine: m, place: int32(i), drains: v.heir != nil, until: v.until, touched: true})
 		l.deadlines[i] = l.parts[i].deadline()
 	}
 	return l
@@ -244,6 +247,13 @@ func (l *lane) settle(upTo cep.Time) {
 // gather advances a part and notes what comes of it.
 func (l *lane) gather(p *part, upTo cep.Time) {
 	p.touched = true
+	if invariant.Enabled {
+		invariant.Check(p.drains == (p.version.heir != nil), "rule %s got an heir while it ran", p.version.rule.ID)
+	}
+	if p.isQuiet(upTo) {
+		l.deadlines[p.place] = p.machine.NextDeadline()
+		return
+	}
 	for _, m := range p.advance(upTo) {
 		l.found = append(l.found, found{version: p.version, kind: foundMatch, order: l.order(p.version, m.Moment, m.Key), match: m})
 	}
@@ -266,7 +276,13 @@ func (l *lane) gather(p *part, upTo cep.Time) {
 	if p.stopped && p.version.heir != nil {
 		l.drained = append(l.drained, p.version)
 	}
-	l.deadlines[p.version.place] = p.deadline()
+	l.deadlines[p.place] = p.deadline()
+}
+
+// isQuiet says of a part of a newest version that nothing happens up to a time, nor has happened: most events change what is
+// open, and no more. Who hears late that its version is over loses nothing.
+func (p *part) isQuiet(upTo cep.Time) bool {
+	return !p.drains && !p.stopped && p.broken == nil && len(p.over) == 0 && p.machine.IsQuiet(upTo)
 }
 
 // order is where what happens at a moment since the last settling stands in the order of all alerts.

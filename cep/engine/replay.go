@@ -103,7 +103,7 @@ type reading struct {
 
 // next reads a record and decodes it. Where hold is there the event stays valid with what hold returns, else until the next
 // call. The error is io.EOF at the end of the partition.
-func (in *input) next(ctx context.Context, x *reading, hold func(*source.Record)) error {
+func (in *input) next(ctx context.Context, x *reading, hold func(source.Record) source.Record) error {
 	rec, err := in.reader.Next(ctx)
 	if err != nil {
 		bad, ok := errors.AsType[*source.RecordError](err)
@@ -118,7 +118,7 @@ func (in *input) next(ctx context.Context, x *reading, hold func(*source.Record)
 		return nil
 	}
 	if hold != nil {
-		hold(&rec)
+		rec = hold(rec)
 	}
 	if rec.Meta != nil {
 		in.decoder.Beside(rec.Meta)
