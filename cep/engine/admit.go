@@ -9,11 +9,12 @@ import (
 )
 
 // Open announces a partition: from now on its stream waits for it. Push opens partitions by itself, but what comes late in
-// one that nobody announced may lie below what was released. One that had ended may bring more: its stream waits for it again.
+// one that nobody announced may lie below what was released. One that had ended may bring more, and so may one that was idle
+// when the state of the Core was taken: its stream waits for it again.
 func (c *Core) Open(id *cep.Partition) {
-	if p := c.partition(id); p != nil && p.ended {
+	if p := c.partition(id); p != nil && !p.holds() {
 		p.stream.refresh()
-		p.ended = false
+		p.idle, p.ended = false, false
 	}
 }
 

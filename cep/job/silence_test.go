@@ -1,6 +1,7 @@
 package job
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -125,6 +126,53 @@ func TestTicksGoOnAfterARestart(t *testing.T) {
 		l.crash()
 		_ = l.wait()
 	})
+}
+
+// TestBacklogOfAnIdlePartition: what came to a partition while the job was away is not late because the partition was idle before.
+// Its silence counts from the start.
+func TestBacklogOfAnIdlePartition(t *testing.T) {
+	for _, silent := range []string{"0", "1"} {
+		for _, crash := range []bool{false, true} {
+			t.Run(fmt.Sprintf("partition %s, crash %v", silent, crash), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t, "auth")
+					s := w.stream("auth")
+					other := map[string]string{"0": "1", "1": "0"}[silent]
+					s.write(silent, event(1, "c", "x"))
+					s.write(other, event(1, "c", "x"))
+					idle := func(c *Config) { c.Streams[0].Idle = 30 * time.Second }
+					l := w.run(idle)
+					settle(25 * time.Second)
+					s.write(other, event(40, "c", "x"))
+					settle(20 * time.Second)
+					if st := l.Status().Streams[0]; st.Idle != 1 {
+						t.Errorf("%d partitions are idle", st.Idle)
+					}
+					if crash {
+						l.crash()
+						_ = l.wait()
+					} else {
+						if err := l.Drain(t.Context()); err != nil {
+							t.Fatal(err)
+						}
+						<-l.ended
+					}
+					for i := range 600 { // more than is read of one partition at a time
+						s.write(silent, event(100+i, []string{"a", "b"}[i%2], "x"))
+						s.write(other, event(2000+i, "c", "x"))
+					}
+					s.write(silent, event(2500, "c", "x"))
+					l = w.run(idle)
+					settle(10 * time.Second)
+					if st := l.Status().Streams[0]; len(w.sent("out")) != 300 || st.Late+st.Returned > 0 {
+						t.Errorf("%d alerts, %d events late, %d returned\n%s", len(w.sent("out")), st.Late, st.Returned, w.log)
+					}
+					l.crash()
+					_ = l.wait()
+				})
+			})
+		}
+	}
 }
 
 // TestBufferAhead: a partition that runs ahead of one which lags is paused, and nothing is dropped.

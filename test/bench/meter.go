@@ -5,7 +5,6 @@ import (
 	"os"
 	"runtime"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -85,15 +84,6 @@ func parseLine(line string) (r result, err error) {
 
 // nanoseconds is the processor time of an event.
 func (r result) nanoseconds() float64 { return r.cpu * 1e9 / float64(r.events) }
-
-// cpuSeconds is the processor time of the process so far.
-func cpuSeconds() float64 {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
-}
 
 // heapMB is what is alive after a full collection.
 func heapMB() float64 {
