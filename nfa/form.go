@@ -73,7 +73,7 @@ func (f *Forms) Compile(pattern Pattern) (*Program, error) {
 // split takes out of the form what makes this program differ from others like it.
 func (p *Program) split() {
 	p.source = p.pattern
-	own := &p.form.pattern
+	own := &p.pattern
 	own.Rule, own.Names, own.Elements, own.Without, own.Rows = "", nil, nil, nil, nil
 	for _, n := range p.source.Names {
 		own.Names = append(own.Names, Name{Keep: n.Keep})

@@ -1,6 +1,10 @@
 package patterns
 
-import "github.com/cepd/cepd/cep"
+import (
+	"slices"
+
+	"github.com/cepd/cepd/cep"
+)
 
 // Routers are the routers of many rules, for one goroutine: what Narrow returns is valid until its next call for any of them.
 // They share what they work with, and what decides about most events stands for all rules next to each other, so that it is
@@ -64,7 +68,7 @@ func (rs *Routers) Narrow(i int, ev *cep.Event, may, sure uint64) []Delivery {
 	}
 	rs.buf = key
 	s.counted++
-	rs.deliveries = append(rs.deliveries[:0], Delivery{Key: key[:len(key):len(key)], Mask: may | s.told, Holds: may})
+	rs.deliveries = append(rs.deliveries[:0], Delivery{Key: slices.Clip(key), Mask: may | s.told, Holds: may})
 	return rs.deliveries
 }
 

@@ -10,8 +10,9 @@ type (
 	Silence = patterns.Silence
 	// Router decides which keys of a rule an event belongs to.
 	Router = patterns.Router
-	// Routers are those of many rules, Delivery is what they say of an event.
-	Routers  = patterns.Routers
+	// Routers are those of many rules.
+	Routers = patterns.Routers
+	// Delivery is what routers say of an event.
 	Delivery = patterns.Delivery
 	// Index finds the rules that an event may touch.
 	Index = patterns.Index
