@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -172,6 +173,73 @@ func TestBacklogOfAnIdlePartition(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestNothingIsRefused: where events are written as they happen none is refused, whichever partitions fall silent, and however often
+// and for however long the job is away.
+func TestNothingIsRefused(t *testing.T) {
+	for seed := range uint64(30) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				random := rand.New(rand.NewPCG(seed, 1))
+				w := newWorld(t, "auth")
+				s := w.stream("auth")
+				names := []string{"0", "1", "2"}[:1+random.IntN(3)]
+				for _, name := range names {
+					s.write(name, event(0, "c", "x"))
+				}
+				begin := time.Now()
+				busy := names // now and then one falls silent
+				write := func() {
+					if random.IntN(10) == 0 {
+						busy = names[random.IntN(len(names)):]
+					}
+					s.write(busy[random.IntN(len(busy))], event(int(time.Since(begin)/time.Second), []string{"a", "b"}[random.IntN(2)], "x"))
+				}
+				// away writes for a while, in which nobody reads.
+				away := func() {
+					for range random.IntN(20) {
+						settle(time.Duration(random.IntN(20)) * time.Second)
+						write()
+					}
+				}
+				idle := func(c *Config) { c.Streams[0].Idle = 10 * time.Second }
+				l := w.run(idle)
+				check := func() {
+					t.Helper()
+					if st := l.Status().Streams[0]; st.Late+st.Returned > 0 {
+						t.Fatalf("%d events late, %d returned\n%s", st.Late, st.Returned, w.log)
+					}
+				}
+				for range 120 {
+					settle(time.Duration(random.IntN(4)) * time.Second)
+					write()
+					switch random.IntN(12) {
+					case 0:
+						check()
+						l.crash()
+						_ = l.wait()
+						away()
+						l = w.run(idle)
+					case 1:
+						check()
+						if err := l.Drain(t.Context()); err != nil {
+							t.Fatal(err)
+						}
+						<-l.ended
+						away()
+						l = w.run(idle)
+					case 2:
+						settle(time.Duration(random.IntN(60)) * time.Second)
+					}
+				}
+				settle(time.Minute)
+				check()
+				l.crash()
+				_ = l.wait()
+			})
+		})
 	}
 }
 
