@@ -10,12 +10,16 @@ import (
 
 // Open announces a partition: from now on its stream waits for it. Push opens partitions by itself, but what comes late in
 // one that nobody announced may lie below what was released. One that had ended may bring more, and so may one that was idle
-// when the state of the Core was taken: its stream waits for it again.
-func (c *Core) Open(id *cep.Partition) {
-	if p := c.partition(id); p != nil && !p.holds() {
-		p.stream.refresh()
-		p.idle, p.ended = false, false
+// when the state of the Core was taken, which is what Open reports: its stream waits for it again.
+func (c *Core) Open(id *cep.Partition) (idle bool) {
+	p := c.partition(id)
+	if p == nil || p.holds() {
+		return false
 	}
+	p.stream.refresh()
+	idle = p.idle
+	p.idle, p.ended = false, false
+	return idle
 }
 
 // partition returns the clock of a partition, nil for one of a stream that nothing reads.

@@ -88,6 +88,7 @@ type input struct {
 	next      source.Reader // found while this one was not known to have ended
 	silence   time.Time
 	idle      bool
+	wasIdle   bool // it was in the epoch that the job began with, and nothing has come of it since
 	ended     bool
 	failed    error
 }

@@ -114,8 +114,8 @@ func (s *sequencer) read(in *input, r source.Reader) {
 		in.decoder = nil
 	}
 	in.mu.Unlock()
-	s.core.Open(in.id)
-	in.idle = false // its silence counts anew, also where it was idle before: much may have come since
+	// Its silence counts anew, also where it was idle before: much may have come since.
+	in.wasIdle, in.idle = s.core.Open(in.id), false
 	s.resize()
 	s.spawnReader("reading "+r.Name(), func(ctx context.Context) error {
 		return in.run(ctx, func() int { return int(s.batchSize.Load()) })

@@ -443,7 +443,7 @@ func (s *sequencer) push(in *input, b *batch) {
 	}
 	s.dirty = true
 	if heard {
-		in.silence = s.now
+		in.silence, in.wasIdle = s.now, false
 		in.stream.read, in.stream.ticked = s.now, time.Time{}
 		if in.idle {
 			in.idle = false

@@ -65,7 +65,7 @@ func (s *sequencer) review() {
 func (s *sequencer) findIdle(st *stream) {
 	for _, in := range st.inputs {
 		away := in.reader == nil || in.failed != nil
-		if in.idle || in.ended || in.ready || in.rereading && !away || s.now.Sub(in.silence) < st.Idle {
+		if in.idle || in.ended || in.ready || in.rereading && !away || s.now.Sub(in.silence) < st.Idle && !in.stillIdle() {
 			continue
 		}
 		if in.severed() { // nobody knows whether it is silent
@@ -78,6 +78,16 @@ func (s *sequencer) findIdle(st *stream) {
 		s.config.Logger.Info("a partition is idle: its stream no longer waits for it", "stream", st.Name, "partition", in.name(),
 			"silent", s.now.Sub(in.silence))
 	}
+}
+
+// stillIdle reports that a partition which was idle before the job began has nothing that came meanwhile: it need not be silent
+// once more for as long as it takes.
+func (in *input) stillIdle() bool {
+	if l, ok := in.reader.(source.Lagger); ok && in.wasIdle {
+		end, known := l.End()
+		return known && end <= max(in.read, in.again)
+	}
+	return false
 }
 
 // tick tells the engine that time passes in a stream of which every partition is idle: first all the time since its last

@@ -176,6 +176,43 @@ func TestBacklogOfAnIdlePartition(t *testing.T) {
 	}
 }
 
+// TestStillIdle: a partition that was idle before, and of which it is known that nothing came meanwhile, holds nobody back again.
+func TestStillIdle(t *testing.T) {
+	for _, lags := range []bool{false, true} {
+		t.Run(fmt.Sprint("the end is known: ", lags), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, "auth")
+				s := w.stream("auth")
+				s.lags = lags
+				s.write("0", event(1, "c", "x"))
+				s.write("1", event(1, "c", "x"))
+				s.tape("2") // nothing ever comes
+				idle := func(c *Config) { c.Streams[0].Idle = 30 * time.Second }
+				l := w.run(idle)
+				settle(45 * time.Second)
+				s.write("0", event(50, "c", "x"))
+				settle(5 * time.Second)
+				if err := l.Drain(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				<-l.ended
+				s.write("0", event(100, "a", "x"), event(101, "b", "x"), event(200, "c", "x"))
+				l = w.run(idle)
+				settle(5 * time.Second)
+				if got := len(w.sent("out")); got != map[bool]int{true: 1}[lags] {
+					t.Errorf("%d alerts five seconds after the start\n%s", got, w.log)
+				}
+				settle(30 * time.Second)
+				if got := len(w.sent("out")); got != 1 {
+					t.Errorf("%d alerts\n%s", got, w.log)
+				}
+				l.crash()
+				_ = l.wait()
+			})
+		})
+	}
+}
+
 // TestNothingIsRefused: where events are written as they happen none is refused, whichever partitions fall silent, and however often
 // and for however long the job is away.
 func TestNothingIsRefused(t *testing.T) {
@@ -185,6 +222,7 @@ func TestNothingIsRefused(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, 1))
 				w := newWorld(t, "auth")
 				s := w.stream("auth")
+				s.lags = random.IntN(2) == 0
 				names := []string{"0", "1", "2"}[:1+random.IntN(3)]
 				for _, name := range names {
 					s.write(name, event(0, "c", "x"))

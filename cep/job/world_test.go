@@ -63,6 +63,7 @@ type tapes struct {
 	changed  chan struct{}
 	trimmed  map[string]int64
 	crowded  bool
+	lags     bool // its readers know where their partitions end
 }
 
 // tape is a partition.
@@ -141,7 +142,12 @@ func (s *tapesSource) Watch(ctx context.Context, known []string, d source.Discov
 		}
 		s.mu.Unlock()
 		for _, t := range list {
-			d.Found(&tapeReader{source: s.tapes, tape: t, id: s.parts.Get(s.stream, t.name)})
+			r := &tapeReader{source: s.tapes, tape: t, id: s.parts.Get(s.stream, t.name)}
+			if s.lags {
+				d.Found(&laggingReader{r})
+			} else {
+				d.Found(r)
+			}
 		}
 		if !ready && !hidden {
 			ready = true
@@ -267,6 +273,19 @@ func (r *tapeReader) Progress() (read, total int64) {
 
 // Close implements [source.Reader].
 func (r *tapeReader) Close() error { return nil }
+
+// laggingReader is a reader that knows how much there is.
+type laggingReader struct{ *tapeReader }
+
+// End implements [source.Lagger].
+func (r *laggingReader) End() (offset int64, known bool) {
+	r.source.mu.Lock()
+	defer r.source.mu.Unlock()
+	if n := len(r.tape.records); n > 0 {
+		return r.tape.records[n-1].Offset + 1, true
+	}
+	return 0, true
+}
 
 // journal keeps what is logged.
 type journal struct {
