@@ -42,7 +42,7 @@ demo: ## 200,000 generated events through the shipped rules; needs nothing but G
 	@$(MAKE) --no-print-directory build
 	@$(BIN)/cepd demo
 
-test: ## all tests (under 5 minutes); uses what is there, names what it lacks
+test: ## all tests (about 5 minutes on two processors); uses what is there, names what it lacks
 	@CEPD_EXHAUSTIVE=$${CEPD_EXHAUSTIVE:-4} go run ./test/kafka lend go test -json ./... | go run ./test/report
 
 check: lint race ## what a change must pass: format, vet, linters, race tests with invariants

@@ -263,6 +263,18 @@ func (a *API) current(set *rules.Set, id string) (name string, text []byte, err 
 	return name, text, err
 }
 
+// existing is current for a request that changes a rule which has to be there, in the version that the request names.
+func (a *API) existing(r *request, set *rules.Set, id string) (name string, text []byte, err error) {
+	name, text, err = a.current(set, id)
+	switch {
+	case err != nil:
+		return "", nil, err
+	case text == nil:
+		return "", nil, kindNotFound.problem("there is no rule %s", id)
+	}
+	return name, text, r.precondition(etagOfFile(text))
+}
+
 // ownText says what is wrong with the text of a managed file, beyond what loading it finds.
 func ownText(name, id string, text []byte) error {
 	doc, ok := parse(name, text)
@@ -373,13 +385,7 @@ func (a *API) deleteRule(r *request) error {
 		return err
 	}
 	return a.change(r, "delete", id, func(set *rules.Set) (*draft, error) {
-		name, old, err := a.current(set, id)
-		if err == nil && old == nil {
-			err = kindNotFound.problem("there is no rule %s", id)
-		}
-		if err == nil {
-			err = r.precondition(etagOfFile(old))
-		}
+		name, old, err := a.existing(r, set, id)
 		if err != nil {
 			return nil, err
 		}

@@ -86,13 +86,7 @@ func (a *API) set(r *request, action string, settings []setting) error {
 		return err
 	}
 	return a.change(r, action, id, func(set *rules.Set) (*draft, error) {
-		name, old, err := a.current(set, id)
-		if err == nil && old == nil {
-			err = kindNotFound.problem("there is no rule %s", id)
-		}
-		if err == nil {
-			err = r.precondition(etagOfFile(old))
-		}
+		name, old, err := a.existing(r, set, id)
 		if err != nil {
 			return nil, err
 		}
