@@ -41,7 +41,8 @@
 // # Concurrency
 //
 // A Core belongs to one goroutine, but for Waiting, Broken and Err. Only with [Options.Parallel] does it start any, and
-// [Core.Close] waits for them. Replay runs in the calling goroutine.
+// [Core.Close] waits for them. Replay runs in the calling
+// goroutine; with several shards each partition is decoded in one of its own besides.
 //
 // # Cost
 //
