@@ -1,8 +1,9 @@
 // Package nfa runs compiled event patterns.
 //
 // There are four types to know. A [Pattern] is a rule after it was parsed and checked. [Compile] makes a [Program] of it,
-// an immutable list of instructions; [Forms] lets the programs of many rules share what they have in common. A [Machine] runs one program over all keys of the rule that one goroutine owns; for
-// each key it holds [Runs], the open starts with the ways in which they may go on.
+// an immutable list of instructions; [Forms] lets the programs of many rules share what they have in common. A [Machine] runs one
+// program over all keys of the rule that one goroutine owns; for each key it holds [Runs], the open starts with the ways in which
+// they may go on.
 //
 //	p, err := nfa.Compile(pattern)
 //	m := nfa.NewMachine(p, nil)
