@@ -123,7 +123,7 @@ func letterPlace(sink string, sequence uint64) []byte {
 
 // entry is what an epoch says of itself.
 type entry struct {
-	// digest is that of the commit, rules a hash over the hashes of the manifest's blobs.
+	// digest is that of the commit, 0 where the epoch was imported; rules a hash over the hashes of the manifest's blobs.
 	digest, rules uint64
 	// parts is the number of segments, records that of records in them.
 	parts, records uint64
@@ -138,6 +138,9 @@ type mark struct {
 	sink                string
 	before, first, last uint64
 }
+
+// imported says that the epoch was not committed here. What it changed is not known then: only its base says what it holds.
+func (e *entry) imported() bool { return e.digest == 0 }
 
 func (e *entry) append(b []byte) []byte {
 	b = binary.BigEndian.AppendUint64(b, e.digest)

@@ -28,6 +28,8 @@ type epochInfo struct {
 	bytes         int64
 	digest, rules uint64
 	damage        string
+	// imported says that nothing but its base tells the epoch, as [entry.imported] has it.
+	imported bool
 }
 
 // load reads what is known without reading all.
@@ -91,7 +93,8 @@ func decodeFold(e cep.Epoch, v []byte) (fold, error) {
 func (k *known) loadEpochs(tx *bolt.Tx) error {
 	oldest := k.oldest()
 	epochs := tx.Bucket(bucketEpochs)
-	whole := epochs.Bucket(epochKey(1)) != nil // all is there from the beginning
+	first, err := readEpoch(epochs, 1)
+	whole := err == nil && !first.imported() || err != nil && epochs.Bucket(epochKey(1)) != nil // all is there from the beginning
 	return epochs.ForEachBucket(func(key []byte) error {
 		e, ok := epochOf(key)
 		if !ok {
@@ -118,7 +121,7 @@ func (k *known) loadEpochs(tx *bolt.Tx) error {
 		case err != nil:
 			i.damage = err.Error()
 		default:
-			i.bytes, i.digest, i.rules = int64(en.bytes), en.digest, en.rules
+			i.bytes, i.digest, i.rules, i.imported = int64(en.bytes), en.digest, en.rules, en.imported()
 		}
 		k.epochs = append(k.epochs, i)
 		return nil
@@ -193,7 +196,7 @@ func (k *known) bases() []cep.Epoch {
 
 // standing returns the bases and, where all is there from the beginning, 0 for the empty state that the first epoch follows.
 func (k *known) standing() []cep.Epoch {
-	if len(k.epochs) > 0 && k.epochs[0].epoch == 1 {
+	if len(k.epochs) > 0 && k.epochs[0].epoch == 1 && !k.epochs[0].imported {
 		return append([]cep.Epoch{0}, k.bases()...)
 	}
 	return k.bases()

@@ -282,6 +282,10 @@ func (s *Store) retire(ctx context.Context) error {
 		return nil
 	}
 	oldest := standing[len(standing)-s.options.Keep]
+	if oldest == 1 {
+		// The first epoch is kept either way, and only what it changed would go, which a base of it holds as well.
+		return nil
+	}
 	i, _ := k.find(oldest)
 	// Nothing old goes before what replaces it has been read.
 	err := s.read(func(tx *bolt.Tx) error {
@@ -293,7 +297,7 @@ func (s *Store) retire(ctx context.Context) error {
 		s.noteDamage(k.newest(), err)
 		return err
 	}
-	return s.write(ctx, func(tx *bolt.Tx) error {
+	err = s.write(ctx, func(tx *bolt.Tx) error {
 		for _, b := range standing {
 			if b >= oldest {
 				break
@@ -313,6 +317,10 @@ func (s *Store) retire(ctx context.Context) error {
 		k.epochs = slices.Clone(k.epochs[i:])
 		k.stale++
 	})
+	if err == nil {
+		s.point("store.drop.begun")
+	}
+	return err
 }
 
 // clean removes what no longer counts, a bounded number of things in each transaction.

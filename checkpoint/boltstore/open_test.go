@@ -186,3 +186,47 @@ func TestMaintainGivesUp(t *testing.T) {
 		t.Errorf("%d records", len(got))
 	}
 }
+
+// TestFirstBase writes a base of the very first epoch, and keeps no more than it and none: each epoch that is listed is there.
+func TestFirstBase(t *testing.T) {
+	for keep := 1; keep <= 3; keep++ {
+		t.Run(fmt.Sprintf("keep %d", keep), func(t *testing.T) {
+			dir, o := t.TempDir(), boltstore.Options{FoldMin: 1, Keep: keep}
+			for e := cep.Epoch(1); e <= 6; e++ {
+				s := open(t, dir, o)
+				if err := s.Commit(ctx, plain(e)); err != nil {
+					t.Fatal(err)
+				}
+				if err := errors.Join(s.Fold(ctx), s.Check(ctx)); err != nil {
+					t.Errorf("with %d epochs: %v", e, err)
+				}
+				bases := 0
+				for range 2 {
+					infos, err := s.Epochs(ctx)
+					if err != nil || len(infos) == 0 || infos[len(infos)-1].Epoch != e {
+						t.Fatalf("with %d epochs: %v, %v", e, infos, err)
+					}
+					bases = 0
+					for _, i := range infos {
+						if got := contents(t, s, i.Epoch); got["77/plain"] != string([]byte{byte(i.Epoch)}) {
+							t.Errorf("epoch %d of %d holds %q", i.Epoch, e, got)
+						}
+						if i.Base {
+							bases++
+						}
+					}
+					if err := s.Close(); err != nil {
+						t.Fatal(err)
+					}
+					s = open(t, dir, o)
+				}
+				if bases != min(int(e), keep) {
+					t.Errorf("with %d epochs: %d bases are kept", e, bases)
+				}
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -137,6 +137,72 @@ func TestExportImport(t *testing.T) {
 	}
 }
 
+// TestImportOfTheFirst imports the very first epoch. Nothing but its base tells it: where that is spoilt or was dropped there
+// is no empty beginning to go back to.
+func TestImportOfTheFirst(t *testing.T) {
+	s := open(t, t.TempDir(), boltstore.Options{})
+	storetest.Cleanup(t, s)
+	history(t, s, 1, 1)
+	want := contents(t, s, 1)
+	var file bytes.Buffer
+	if err := s.Export(ctx, 1, &file); err != nil {
+		t.Fatal(err)
+	}
+	load := func(t *testing.T) string {
+		dir := t.TempDir()
+		if _, err := boltstore.Import(ctx, dir, bytes.NewReader(file.Bytes()), boltstore.ImportOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	none := func(checkpoint.Record) error { return nil }
+
+	for name, path := range map[string][]string{
+		"its base":             {"bases", string(key(1)) + "\x00\x00\x00\x00"},
+		"the record of a base": {"folds"},
+	} {
+		t.Run(name+" is spoilt", func(t *testing.T) {
+			dir := load(t)
+			if err := spoil(dir, path, func(_, v []byte) []byte { v[len(v)/2] ^= 0x40; return v }); err != nil {
+				t.Fatal(err)
+			}
+			n := open(t, dir, boltstore.Options{})
+			for range 2 { // the second time the store knows that it is damaged
+				if _, err := n.Restore(ctx, 1, none); !errors.Is(err, checkpoint.ErrDamaged) {
+					t.Errorf("restored with %v", err)
+				}
+			}
+			if err := n.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+
+	t.Run("its base is dropped", func(t *testing.T) {
+		dir, killed := load(t), filepath.Join(t.TempDir(), "killed")
+		n := open(t, dir, boltstore.Options{FoldMin: 1, Keep: 1, Failpoint: func(point string) {
+			if point == "store.drop.begun" {
+				copyDir(t, dir, killed)
+			}
+		}})
+		storetest.Cleanup(t, n)
+		if got := contents(t, n, 1); !maps.Equal(got, want) {
+			t.Fatalf("%d records instead of %d", len(got), len(want))
+		}
+		history(t, n, 2, 4)
+		if err := n.Maintain(ctx); err != nil {
+			t.Fatal(err)
+		}
+		k := open(t, killed, boltstore.Options{})
+		storetest.Cleanup(t, k)
+		for what, s := range map[string]*boltstore.Store{"the one that lived": n, "the one that was killed": k} {
+			if infos, err := s.Epochs(ctx); err != nil || len(infos) != 1 || infos[0].Epoch != 4 || len(contents(t, s, 4)) == 0 {
+				t.Errorf("%s holds %v, %v", what, infos, err)
+			}
+		}
+	})
+}
+
 // TestImportOfDamage spoils each byte of a savepoint, and cuts it at each: nothing of it becomes a store.
 func TestImportOfDamage(t *testing.T) {
 	s := open(t, t.TempDir(), boltstore.Options{})

@@ -56,6 +56,7 @@ var Failpoints = []string{
 	"store.rewind.step",     // some epochs above the one that is wanted are gone, others not
 	"store.fold.step",       // a part of a new base is durable
 	"store.fold.complete",   // the new base counts
+	"store.drop.begun",      // bases count no longer, and all that they held is still there
 	"store.drop.step",       // some of what is no longer kept is gone
 	"store.compact.written", // the new file is durable beside the old one
 	"store.compact.renamed", // it has taken the old one's place

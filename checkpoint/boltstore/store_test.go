@@ -111,7 +111,10 @@ func TestContract(t *testing.T) {
 			}
 		})
 	}
-	storetest.Run(t, func(dir string) storetest.World {
-		return &world{dir: filepath.Join(root, dir), options: boltstore.Options{FoldMin: 20_000}}
-	})
+	with := func(o boltstore.Options) func(string) storetest.World {
+		return func(dir string) storetest.World { return &world{dir: filepath.Join(root, dir), options: o} }
+	}
+	// Those that come behind fold the first epoch already, and keep little.
+	storetest.Run(t, with(boltstore.Options{FoldMin: 20_000}),
+		with(boltstore.Options{FoldMin: 1}), with(boltstore.Options{FoldMin: 1, Keep: 1}), with(boltstore.Options{FoldMin: 20_000, Keep: 2}))
 }

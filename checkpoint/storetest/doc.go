@@ -8,6 +8,8 @@
 //		storetest.Run(t, func(dir string) storetest.World { return newWorld(dir) })
 //	}
 //
+// Further worlds behind the first, whose stores keep more or less, are drawn by the histories as well.
+//
 // [Cleanup] lets every other test that uses a store end with a check of all that it holds.
 //
 // Cost: a few seconds, most of it syncs.

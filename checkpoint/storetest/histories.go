@@ -71,10 +71,10 @@ func draw(t *rapid.T, m *model) *checkpoint.Commit {
 }
 
 // histories plays random histories.
-func histories(t *testing.T, fresh func(root string) World) {
+func histories(t *testing.T, fresh func(t *rapid.T, root string) World) {
 	root := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
-		world := fresh(root)
+		world := fresh(t, root)
 		p := &process{t: t, world: world}
 		m := newModel()
 		s := p.open()
@@ -233,10 +233,10 @@ func (m *model) reads(sink string, from uint64, most, size int, got []checkpoint
 }
 
 // damages plays random histories, spoils an epoch, and lets a process go on from what is left.
-func damages(t *testing.T, fresh func(root string) World) {
+func damages(t *testing.T, fresh func(t *rapid.T, root string) World) {
 	root := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
-		world := fresh(root)
+		world := fresh(t, root)
 		p := &process{t: t, world: world}
 		m := newModel()
 		s := p.open()

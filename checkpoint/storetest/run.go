@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/cepd/cepd/cep"
 	"github.com/cepd/cepd/checkpoint"
 )
@@ -23,25 +25,30 @@ type World interface {
 	Damage(e cep.Epoch) error
 }
 
-// Run runs the suite. newWorld makes a world whose store is empty and, if it uses files, lies in a directory of its own.
-func Run(t *testing.T, newWorld func(dir string) World) {
+// Run runs the suite. newWorld makes a world whose store is empty and, if it uses files, lies in a directory of its own. The
+// others are the same with other settings; the random part of the suite plays in them as well.
+func Run(t *testing.T, newWorld func(dir string) World, others ...func(dir string) World) {
 	t.Helper()
 	made := atomic.Int64{}
-	fresh := func(root string) World {
+	makers := append([]func(dir string) World{newWorld}, others...)
+	fresh := func(root string, maker int) World {
 		dir := filepath.Join(root, fmt.Sprint(made.Add(1)))
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			panic(err)
 		}
-		return newWorld(dir)
+		return makers[maker](dir)
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			w := fresh(t.TempDir())
+			w := fresh(t.TempDir(), 0)
 			c.run(&process{t: t, world: w})
 		})
 	}
-	t.Run("histories", func(t *testing.T) { histories(t, fresh) })
-	t.Run("damage", func(t *testing.T) { damages(t, fresh) })
+	some := func(t *rapid.T, root string) World {
+		return fresh(root, rapid.IntRange(0, len(others)).Draw(t, "world"))
+	}
+	t.Run("histories", func(t *testing.T) { histories(t, some) })
+	t.Run("damage", func(t *testing.T) { damages(t, some) })
 }
 
 // Cleanup checks a store when the test ends, and closes it.

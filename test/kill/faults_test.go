@@ -51,7 +51,7 @@ func TestFolds(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Default(t))
 	w := newWorkload(t, t.TempDir(), 40_000)
-	for _, point := range []string{"store.fold.step:2", "store.fold.complete:1", "store.drop.step:1"} {
+	for _, point := range []string{"store.fold.step:2", "store.fold.complete:1", "store.drop.begun:1", "store.drop.step:1"} {
 		t.Run(point, func(t *testing.T) {
 			s := newSite(t, w, server, strings.NewReplacer(".", "-", ":", "-").Replace(point))
 			s.configure("interval: 20ms", "interval: 20ms, keep: 1")

@@ -41,6 +41,7 @@ var elsewhere = map[string]string{
 	"publisher.rejected":    "TestWebhook",
 	"store.compact.renamed": "TestCheckpointCommands",
 	"store.compact.written": "TestCheckpointCommands",
+	"store.drop.begun":      "TestFolds",
 	"store.drop.step":       "TestFolds",
 	"store.fold.complete":   "TestFolds",
 	"store.fold.step":       "TestFolds",
