@@ -86,12 +86,7 @@ kafka-stop:
 	@go run ./test/kafka stop
 
 fuzz: ## every fuzz target for FUZZTIME (20s) each, or those whose names behind Fuzz match FUZZ: 'Load|Decode'
-	@grep -rlE '^func Fuzz' --include='*_test.go' . | sort | while read -r f; do \
-	  for t in $$(sed -nE 's/^func (Fuzz[A-Za-z0-9]+)\(.*/\1/p' $$f | grep -xE 'Fuzz($(FUZZ))'); do \
-	    echo "fuzz $$(dirname $$f) $$t $(FUZZTIME)"; \
-	    go test $$(dirname $$f) -run '^$$' -fuzz "^$$t\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x | tail -n 3; \
-	  done; \
-	done
+	@sh test/fuzz/fuzz.sh '$(FUZZ)' '$(FUZZTIME)'
 
 golden: ## write the golden files anew; review the diff as code
 	@for p in $$(grep -rlE 'flag\.Bool\("update"' --include='*_test.go' . | xargs -n1 dirname | sort -u); do go test $$p -update; done
