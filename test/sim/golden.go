@@ -19,9 +19,11 @@ type lane struct{ rule, key string }
 
 // golden is what has to arrive: alerts as they are written, in order for each rule and key, and refused events by position.
 type golden struct {
-	alerts  map[lane][]string
-	number  int
-	refused map[string]Fate // by stream, partition and offset
+	alerts map[lane][]string
+	number int
+	// silenced is how many alerts silences hold back.
+	silenced uint64
+	refused  map[string]Fate // by stream, partition and offset
 }
 
 // newGolden plays the scenario through the engine without a job around it: nothing is checkpointed, nothing sent. That the
@@ -64,6 +66,9 @@ func newGolden(s *Scenario) (*golden, error) {
 	var late uint64
 	for i := range summary.Streams {
 		late += summary.Streams[i].Late
+	}
+	for i := range summary.Rules {
+		g.silenced += summary.Rules[i].Silenced
 	}
 	var want uint64
 	for _, f := range g.refused {

@@ -93,6 +93,9 @@ func Draw(seed uint64) *Scenario {
 	if s.Rules = drawRules(r); s.OneClock {
 		s.Rules = fileOf(slices.DeleteFunc(slices.Clone(rulePool), func(rule string) bool { return !strings.Contains(rule, "from: auth,") })...)
 	}
+	if !s.Small { // the oracle knows of none
+		s.Rules = strings.Replace(s.Rules, "rules:\n", drawSilences(rand.New(rand.NewPCG(seed, 3)))+"rules:\n", 1)
+	}
 	if !s.OneClock && !s.Live && r.IntN(3) == 0 {
 		s.Edits = drawEdits(rand.New(rand.NewPCG(seed, 2)), s.Rules)
 	}
@@ -126,6 +129,32 @@ func drawRules(r *rand.Rand) string {
 		picked = rulePool[:1]
 	}
 	return fileOf(picked...)
+}
+
+// drawSilences draws silences of rules of the pool, mostly none: some of a user, some without a beginning, some of them over
+// before the first event.
+func drawSilences(r *rand.Rand) string {
+	if r.IntN(3) > 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("silences:\n")
+	at := func() string {
+		return time.Unix(int64(begin/cep.Second)+int64(r.IntN(120))-20, 0).UTC().Format(time.RFC3339)
+	}
+	for i := range 1 + r.IntN(4) {
+		fmt.Fprintf(&b, "- {id: s%d, rule: [%s", i, []string{"brute", "s*", "storm, outage", "pairs, row, fresh", "o?*"}[r.IntN(5)])
+		b.WriteString("]")
+		if r.IntN(2) == 0 {
+			fmt.Fprintf(&b, ", key: {user: %c}", "uvw"[r.IntN(3)])
+		}
+		if from, until := at(), at(); from < until && r.IntN(4) > 0 {
+			fmt.Fprintf(&b, ", from: %s, until: %s}\n", from, until)
+		} else {
+			fmt.Fprintf(&b, ", until: %s}\n", until)
+		}
+	}
+	return b.String()
 }
 
 // fileOf makes a rule file of rules in flow style.

@@ -41,8 +41,8 @@ func play(t *testing.T, seed uint64, o Options) (out outcome, err error) {
 // have to be run some times until it fails again.
 func TestSeeds(t *testing.T) {
 	total := playAll(t, *seeds, "-seeds", func(t *testing.T, seed uint64) (outcome, error) { return play(t, seed, Options{}) })
-	t.Logf("%d seeds: %d lives, %d killed, %d woke up as zombies, %d found their newest epoch damaged, rules changed %d times while they ran; %d alerts to each of two sinks, each once, in order; points %v",
-		*seeds**times, total.lives, total.kills, total.zombies, total.damages, total.swaps, total.alerts, total.hits)
+	t.Logf("%d seeds: %d lives, %d killed, %d woke up as zombies, %d found their newest epoch damaged, rules changed %d times while they ran; %d alerts to each of two sinks, each once, in order, and %d silenced; points %v",
+		*seeds**times, total.lives, total.kills, total.zombies, total.damages, total.swaps, total.alerts, total.silenced, total.hits)
 }
 
 // playAll plays n seeds from -from on, each -times times, and returns what came of all of them together. flag is the one that

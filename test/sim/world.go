@@ -435,6 +435,7 @@ type outcome struct {
 	lives, kills, zombies, damages int
 	swaps                          int
 	alerts                         int
+	silenced                       uint64
 	hits                           map[string]int
 	log                            []string
 }
@@ -446,6 +447,7 @@ func (o *outcome) add(p *outcome) {
 	o.damages += p.damages
 	o.swaps += p.swaps
 	o.alerts += p.alerts
+	o.silenced += p.silenced
 	for point, n := range p.hits {
 		o.hits[point] += n
 	}
@@ -507,7 +509,7 @@ func run(ctx context.Context, s *Scenario, o Options) (out outcome, err error) {
 			// once more finds that out. It reads nothing new.
 			w.calm()
 		case err == nil:
-			out.alerts = g.number
+			out.alerts, out.silenced = g.number, g.silenced
 			return out, w.compare(g)
 		case out.lives > livesMax:
 			return out, fmt.Errorf("a life without faults: %w", err)
