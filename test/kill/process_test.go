@@ -186,6 +186,9 @@ func (s *site) launch(stdin *os.File, failpoint string, args ...string) *process
 	go func() {
 		defer cancel()
 		p.err = p.cmd.Wait()
+		if ctx.Err() != nil { // it has not been killed where it should have been
+			p.err = fmt.Errorf("it had not ended after %s", max(s.life, lifeMax))
+		}
 		close(p.done)
 	}()
 	s.t.Cleanup(func() { // where the test has failed it may still run

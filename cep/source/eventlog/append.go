@@ -212,7 +212,7 @@ func (l *Log) write(g *group, number uint64) error {
 	seal(g.frames, l.salt, s.end, number)
 	at := headerSize + s.end - s.head.base
 	l.reach = max(l.reach, s.end+int64(len(g.frames)))
-	half := len(g.frames)/2 + 1 // in the middle of a record, as a rule
+	half := len(g.frames) - frameSize/2 // in the last record, and never between two
 	_, err := l.file.WriteAt(g.frames[:half], at)
 	if err == nil {
 		l.failpoint("log.append.half")

@@ -68,7 +68,7 @@ var Failpoints = []string{
 	"log.segment.created", // a new segment is there under another name, without a header
 	"log.segment.written", // with its header, which is not durable yet
 	"log.segment.synced",  // and is durable under its name
-	"log.append.half",     // half of a group has been written
+	"log.append.half",     // a group has been written but for the end of its last record
 	"log.append.written",  // all of it
 	"log.append.synced",   // and is durable; nobody knows yet
 	"log.ids.written",     // the ids are in a new file
