@@ -19,13 +19,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cepd/cepd/cmd/cepd/config"
 	"github.com/cepd/cepd/patterns"
 	"github.com/cepd/cepd/rules/rulesapi"
 )
 
 const (
 	// serverDefault is where a job listens whose configuration does not say otherwise.
-	serverDefault = "http://127.0.0.1:8642"
+	serverDefault = "http://" + config.DefaultListen
 	// replyMax is the size of the largest answer that is read: all managed rules, which a server takes 32 MiB of.
 	replyMax = 64 << 20
 	// askTimeout is how long an answer may take where nobody says: a change waits for an epoch, for two minutes at most.

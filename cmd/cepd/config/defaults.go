@@ -10,6 +10,9 @@ import (
 // TimeFields are where events keep their time unless a stream says otherwise.
 var TimeFields = []string{"@timestamp", "timestamp", "time", "ts"}
 
+// DefaultListen is where a job listens whose configuration does not say otherwise, and where commands ask for one.
+const DefaultListen = "127.0.0.1:8642"
+
 // defaults returns the configuration of a file that says nothing, in a directory. What depends on the kind of a source or sink is in
 // settle.
 func defaults(dir string) *Config {
@@ -17,7 +20,7 @@ func defaults(dir string) *Config {
 		Job:        "cepd",
 		Rules:      []string{filepath.Join(dir, "rules")},
 		Checkpoint: Checkpoint{Path: filepath.Join(dir, "state"), Interval: time.Second, Keep: 3},
-		HTTP:       HTTP{Listen: "127.0.0.1:8080", Body: 16 << 20, Rate: 50, Admin: "off"},
+		HTTP:       HTTP{Listen: DefaultListen, Body: 16 << 20, Rate: 50, Admin: "off"},
 		Reload:     Reload{Watch: true, Debounce: 500 * time.Millisecond, Rehash: 30 * time.Second},
 		Limits:     Limits{EventSize: source.MaxRecord},
 		Log:        Log{Level: Info, Format: LogText},

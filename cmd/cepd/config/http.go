@@ -93,7 +93,7 @@ func isListen(s string) *mistake {
 		return nil
 	}
 	if _, err := hostPort(s); err != nil {
-		return mistakef(codeAddress, "write HOST:PORT, as 127.0.0.1:8080, or off", "%q is no address: %v", s, err)
+		return mistakef(codeAddress, "write HOST:PORT, as "+DefaultListen+", or off", "%q is no address: %v", s, err)
 	}
 	return nil
 }

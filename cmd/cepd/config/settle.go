@@ -291,7 +291,7 @@ func (r *reader) inputs() {
 		case s.Stdin != nil:
 			stdin = s.Name
 		case s.HTTP != nil && r.config.HTTP.Listen == "off":
-			r.report(r.placeOf(join(path, "source.http"), path), codeContradicts, "write http: {listen: 127.0.0.1:8080}", "nobody listens for what is posted: http.listen is off")
+			r.report(r.placeOf(join(path, "source.http"), path), codeContradicts, "write http: {listen: "+DefaultListen+"}", "nobody listens for what is posted: http.listen is off")
 		case s.HTTP != nil && r.config.HTTP.Body > s.HTTP.LogMax/2:
 			r.report(r.placeOf(join(path, "source.http.log_max"), "http.body"), codeContradicts, "", "the largest request, http.body %s, must fit twice into the log of %s",
 				FormatSize(r.config.HTTP.Body), FormatSize(s.HTTP.LogMax))
