@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"path"
 	"slices"
 	"strings"
 
@@ -248,8 +247,10 @@ func (a *API) current(set *rules.Set, id string) (name string, text []byte, err 
 		return "", nil, kindConflict.problem("rules are read from single files, so there is no place for rules of the API: give the job a directory of rules")
 	}
 	name = a.managed.name(id)
-	if name == path.Join(a.managed.dir, silencesFile) {
-		return "", nil, a.managed.ofPeople(name)
+	if name == a.silencesName() {
+		p := kindNotManaged.problem("the id %s is reserved for the API's silences, which stand in %s: give the rule another id", id, name)
+		p.File = name
+		return "", nil, p
 	}
 	if rule := find(set, id); rule != nil && rule.Pos.File != name {
 		return "", nil, a.managed.ofPeople(rule.Pos.File)

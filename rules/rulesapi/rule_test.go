@@ -190,6 +190,8 @@ func TestFilesOfPeople(t *testing.T) {
 		} {
 			if p := a.problem(409, "not-managed"); p.File != filepath.ToSlash(filepath.Join(s.dir, file)) {
 				t.Errorf("%s: the file is %s", id, p.File)
+			} else if (id == "silences") != strings.Contains(p.Detail, "is reserved for") {
+				t.Errorf("%s: %s", id, p.Detail)
 			}
 		}
 	}
