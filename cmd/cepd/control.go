@@ -94,7 +94,7 @@ func (c *control) Test(ctx context.Context, set *rules.Set, ids []string) ([]rul
 // Plan implements [rulesapi.Daemon].
 func (c *control) Plan(ctx context.Context, set *rules.Set) ([]rulesapi.RuleChange, error) {
 	changes, err := c.job.Plan(ctx, set)
-	return changesOf(changes), orStopping(err)
+	return changesOf(changes, set), orStopping(err)
 }
 
 // orStopping says of a job that has ended under a request what that means for whoever asks.
@@ -115,31 +115,40 @@ func (c *control) Swap(ctx context.Context, set *rules.Set) (rulesapi.Swapped, e
 	case err != nil:
 		return rulesapi.Swapped{}, orStopping(err)
 	}
-	return rulesapi.Swapped{Epoch: s.Epoch, Set: s.Set, Changes: changesOf(s.Changes), Pause: s.Pause}, nil
+	return rulesapi.Swapped{Epoch: s.Epoch, Set: s.Set, Changes: changesOf(s.Changes, set), Pause: s.Pause}, nil
 }
 
-// changesOf are the changes of a swap as answers tell them; never nil.
-func changesOf(changes []job.RuleChange) []rulesapi.RuleChange {
+// changesOf are the changes of a swap to a set as answers tell them; never nil.
+func changesOf(changes []job.RuleChange, set *rules.Set) []rulesapi.RuleChange {
 	list := make([]rulesapi.RuleChange, len(changes))
+	disabled := map[string]bool{}
+	for _, r := range set.Rules {
+		disabled[r.ID] = !r.Enabled
+	}
 	for i, c := range changes {
-		list[i] = rulesapi.RuleChange{Rule: c.Rule, Kind: c.Kind, Starts: c.Starts, Dropped: c.Dropped, Text: changeText(c)}
+		text := changeText(c, disabled[c.Rule])
+		list[i] = rulesapi.RuleChange{Rule: c.Rule, Kind: c.Kind, Starts: c.Starts, Dropped: c.Dropped, Text: text}
 	}
 	return list
 }
 
-// changeText says what becomes of a rule.
-func changeText(c job.RuleChange) string {
+// changeText says what becomes of a rule; disabled: it is among the rules still, and does not run.
+func changeText(c job.RuleChange, disabled bool) string {
 	starts := plural(c.Starts, "open start")
 	var text string
-	switch c.Kind {
-	case engine.RuleKept.String():
+	switch kind := c.Kind; {
+	case kind == engine.RuleKept.String():
 		text = starts + " go on"
-	case engine.RuleAdded.String():
+	case kind == engine.RuleAdded.String():
 		text = "begins with the next event"
-	case engine.RuleDraining.String():
+	case kind == engine.RuleDraining.String():
 		text = starts + " go on under the version that they began under, until they end"
-	case engine.RuleDeleted.String():
+	case kind == engine.RuleDeleted.String() && disabled:
+		text = "disabled, with " + starts
+	case kind == engine.RuleDeleted.String():
 		text = "gone, with " + starts
+	case c.Starts == 0:
+		text = "no start was open"
 	default:
 		text = starts + " of the version before are dropped"
 	}

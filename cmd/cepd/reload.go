@@ -149,7 +149,7 @@ func (r *reloader) reload(ctx context.Context, by auditEntry, dry bool) (*reload
 	// A change that has begun is not given up because nobody waits for its answer.
 	answer, err := r.reloadNow(context.WithoutCancel(ctx), by, dry)
 	if err != nil && !dry {
-		r.note(by.Who, nil, err)
+		r.note(by.Who, nil, nil, err)
 		r.log.Error("the rules were not loaded again; those before run on", "by", by.Who, "err", err)
 	}
 	return answer, err
@@ -176,13 +176,13 @@ func (r *reloader) reloadNow(ctx context.Context, by auditEntry, dry bool) (*rel
 	}
 	if answer.Unchanged = answer.Set == before.ID(); answer.Unchanged {
 		if !dry {
-			r.note(by.Who, &job.Swapped{Set: answer.Set}, nil)
+			r.note(by.Who, &job.Swapped{Set: answer.Set}, set, nil)
 		}
 		return answer, nil
 	}
 	if dry {
 		changes, err := r.job.Plan(ctx, set)
-		answer.Changes = changesOf(changes)
+		answer.Changes = changesOf(changes, set)
 		return answer, err
 	}
 	by.Action, by.Old, by.New, by.Files = "reload", before.ID(), answer.Set, filesChanged(before, set)
@@ -197,19 +197,19 @@ func (r *reloader) reloadNow(ctx context.Context, by auditEntry, dry bool) (*rel
 	if err != nil {
 		return nil, fmt.Errorf("change the rules: %w", err)
 	}
-	r.note(by.Who, swapped, nil)
+	r.note(by.Who, swapped, set, nil)
 	r.report(by.Who, swapped)
 	if r.observe != nil {
 		r.observe(r.job.Rules())
 	}
-	answer.Epoch, answer.Changes, answer.Pause = swapped.Epoch, changesOf(swapped.Changes), swapped.Pause
+	answer.Epoch, answer.Changes, answer.Pause = swapped.Epoch, changesOf(swapped.Changes, set), swapped.Pause
 	return answer, nil
 }
 
 // swap puts a set of the API in force, for whose turn it is.
 func (r *reloader) swap(ctx context.Context, set *rules.Set, who string) (*job.Swapped, error) {
 	swapped, err := r.job.Swap(ctx, set)
-	r.note(who, swapped, err)
+	r.note(who, swapped, set, err)
 	if err != nil {
 		r.log.Error("the rules were not changed; those before run on", "by", who, "err", err)
 		return nil, err
@@ -218,8 +218,8 @@ func (r *reloader) swap(ctx context.Context, set *rules.Set, who string) (*job.S
 	return swapped, nil
 }
 
-// note remembers how a change went.
-func (r *reloader) note(who string, s *job.Swapped, err error) {
+// note remembers how a change to a set went.
+func (r *reloader) note(who string, s *job.Swapped, set *rules.Set, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.last.At, r.last.By, r.last.OK, r.last.Error = time.Now(), who, err == nil, ""
@@ -231,7 +231,7 @@ func (r *reloader) note(who string, s *job.Swapped, err error) {
 	}
 	r.last.Succeeded = r.last.At
 	if s.Epoch != 0 { // else nothing has changed, and what was said of the last change stands
-		r.last.Set, r.last.Epoch, r.last.Changes, r.last.Pause = s.Set, s.Epoch, changesOf(s.Changes), s.Pause
+		r.last.Set, r.last.Epoch, r.last.Changes, r.last.Pause = s.Set, s.Epoch, changesOf(s.Changes, set), s.Pause
 	}
 }
 
