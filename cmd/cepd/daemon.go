@@ -330,7 +330,12 @@ func (d *daemon) status() (wholeStatus, bool) {
 	if r == nil {
 		return wholeStatus{Status: job.Status{Job: d.config.Job, Phase: phaseStarting, Started: d.begun}}, false
 	}
-	return statusOf(r.job, r.logs), true
+	s := statusOf(r.job, r.logs)
+	if r.reloader != nil {
+		last := r.reloader.status()
+		s.Reload = &last
+	}
+	return s, true
 }
 
 // reloads is how the last change of the rules went; false while there can be none.
@@ -363,10 +368,10 @@ const anyMethod = "*"
 func (d *daemon) routes() []route {
 	viewer, editor := need{role: rulesapi.Viewer}, need{role: rulesapi.Editor}
 	return []route{
-		{http.MethodGet, "/healthz", need{public: true}, d.healthz},
+		{http.MethodGet, "/healthz", need{public: true, unlimited: true}, d.healthz},
 		{http.MethodGet, "/ready", need{public: true}, d.ready},
 		// Balancers ask with HEAD, too.
-		{http.MethodHead, "/healthz", need{public: true}, d.healthz},
+		{http.MethodHead, "/healthz", need{public: true, unlimited: true}, d.healthz},
 		{http.MethodHead, "/ready", need{public: true}, d.ready},
 		{http.MethodGet, "/metrics", viewer, d.showMetrics},
 		{http.MethodGet, "/status", viewer, d.showStatus},

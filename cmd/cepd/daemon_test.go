@@ -307,6 +307,37 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
+// What was wrong with the last change stands in the status, until one succeeds.
+func TestStatusOfReload(t *testing.T) {
+	s := serveDaemon(t)
+	last := func() reloadStatus {
+		t.Helper()
+		code, text := s.send("GET", "/status", "")
+		var a struct{ Reload *reloadStatus }
+		if err := json.Unmarshal([]byte(text), &a); code != http.StatusOK || err != nil || a.Reload == nil {
+			t.Fatal(code, err, text)
+		}
+		return *a.Reload
+	}
+	if r := last(); !r.OK || r.By != "start" || r.Error != "" {
+		t.Errorf("%+v", r)
+	}
+	s.file("rules/more.yaml", "version: 1\nrules: [{id: more, from: nowhere, by: [user]}]\n")
+	if code, text := s.send("POST", "/-/reload", ""); code != http.StatusUnprocessableEntity {
+		t.Fatal(code, text)
+	}
+	if r := last(); r.OK || !strings.Contains(r.Error, "nowhere") || r.Failed == 0 {
+		t.Errorf("%+v", r)
+	}
+	s.file("rules/more.yaml", "version: 1\nrules: [{id: more, from: logins, by: [user]}]\n")
+	if code, text := s.send("POST", "/-/reload", ""); code != http.StatusOK {
+		t.Fatal(code, text)
+	}
+	if r := last(); !r.OK || r.Error != "" || r.Epoch == 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
 // What cannot be noted is not done: not by files, and not over HTTP, where no file is left behind either.
 func TestUnnotedChanges(t *testing.T) {
 	s := serveDaemon(t, "audit: none/audit.jsonl")

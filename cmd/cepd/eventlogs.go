@@ -53,10 +53,11 @@ func (l *streamLog) status() logStatus {
 	return out
 }
 
-// wholeStatus is what /status answers: the job, and what stands before it.
+// wholeStatus is what /status answers: the job, what stands before it, and how the last change of its rules went.
 type wholeStatus struct {
 	job.Status
-	Logs []logStatus `json:"event_logs,omitempty"`
+	Logs   []logStatus   `json:"event_logs,omitempty"`
+	Reload *reloadStatus `json:"reload,omitempty"`
 }
 
 // statusOf describes a job and its logs. What is wrong with a log stands among what is degraded.

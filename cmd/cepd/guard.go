@@ -56,6 +56,8 @@ type guard struct {
 type need struct {
 	// public routes answer everybody; those who may see more show who they are.
 	public bool
+	// unlimited routes cost next to nothing, and who asks must be answered: a probe that is refused ends a process that is well.
+	unlimited bool
 	// push asks for the right to send events to the stream that the path names.
 	push bool
 	role rulesapi.Role
@@ -285,20 +287,25 @@ func (g *guard) callerOf(who proof) *grant {
 }
 
 // admit bounds how many requests somebody sends. Events that may be sent have bounds of their own, and what comes from this
-// machine without a name could as well burn its processors.
+// machine without a name could as well burn its processors. Probes have a bucket of their own, so that no flood of anything else
+// from where they come from keeps them out.
 func (g *guard) admit(c echo.Context, n need, by *grant, from string) error {
 	ip := net.ParseIP(from)
 	switch {
 	case g.file == "" && ip != nil && ip.IsLoopback():
 		return nil
-	case by != nil && n.push:
+	case n.unlimited, by != nil && n.push:
 		return nil
 	}
 	name := "network " + network(from)
 	if by != nil && by != everybody {
 		name = "name " + by.name
 	}
-	after, ok := g.limits.admit(name, time.Now())
+	bucket := name
+	if n.public {
+		bucket = "probes of " + name
+	}
+	after, ok := g.limits.admit(bucket, time.Now())
 	if ok {
 		return nil
 	}

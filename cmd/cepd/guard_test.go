@@ -242,6 +242,38 @@ func TestRateLimit(t *testing.T) {
 	}
 }
 
+// A flood keeps no probe out: none of whether the process is alive, whatever the flood is of, and none of whether it is ready
+// unless the flood is of such.
+func TestRateLimitOfProbes(t *testing.T) {
+	_, at := serving(t, config.HTTP{Tokens: tokensFile(t, accessText()), Rate: 1}, nil)
+	get := func(path, token string) int {
+		code, _, _ := ask(t, "GET", at+path, "Authorization:Bearer "+token)
+		return code
+	}
+	flood := func(path, token string) (limited int) {
+		for range 20 {
+			if get(path, token) == http.StatusTooManyRequests {
+				limited++
+			}
+		}
+		return limited
+	}
+	for _, token := range []string{"guess", eveToken} {
+		if n := flood("/status", token); n < 10 {
+			t.Errorf("%d of 20 requests were refused", n)
+		}
+		if code := get("/ready", token); code != http.StatusServiceUnavailable { // it starts
+			t.Errorf("/ready: %d", code)
+		}
+		if n := flood("/ready", token); n < 10 {
+			t.Errorf("%d of 20 requests for /ready were refused", n)
+		}
+		if n := flood("/healthz", token); n != 0 {
+			t.Errorf("%d of 20 requests for /healthz were refused", n)
+		}
+	}
+}
+
 // A proxy's word for where a request comes from counts only where the proxy is trusted.
 func TestTrustedProxies(t *testing.T) {
 	who := func(h config.HTTP, forwarded string) string {
