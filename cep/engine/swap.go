@@ -276,14 +276,17 @@ func (w *swap) changeVersion(before, v *version) Change {
 	c := Change{Kind: RuleChanged, Starts: w.open(before)}
 	older := slices.DeleteFunc(slices.Clone(before.drains), func(x *version) bool { return x.over.Load() })
 	alive := !before.over.Load()
-	if alive && before.rule.Fingerprint == v.rule.Fingerprint {
-		if err := w.keep(before, v); err == nil {
+	same := before.rule.Fingerprint == v.rule.Fingerprint
+	if alive && same {
+		switch err := w.keep(before, v); {
+		case err == nil:
 			c.Kind = RuleKept
-		} else {
-			c.Reason = err.Error()
+		case c.Starts > 0:
+			// One meaning and two programs: what is kept of a taken event follows from what the alert reads as well.
+			c.Reason = "what its alert reads has changed, and open starts have not kept it"
 		}
 	}
-	if c.Kind == RuleChanged && alive && !v.rule.DropOnChange && c.Starts > 0 {
+	if c.Kind == RuleChanged && alive && (same || !v.rule.DropOnChange) && c.Starts > 0 {
 		c.Kind = RuleDraining
 		within := before.rule.Within
 		if within == 0 {
