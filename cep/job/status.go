@@ -92,6 +92,8 @@ type StreamStatus struct {
 	// Listed says that its partitions are known, Trouble what keeps its source from being read.
 	Listed  bool   `json:"listed"`
 	Trouble string `json:"trouble,omitempty"`
+	// Untold is why the source cannot be told how far the job is: tools that show the lag of a group show too much.
+	Untold string `json:"untold,omitempty"`
 	// Buffered is what waits in the order buffers. Paused says that it is too much: only what time waits for is read.
 	Buffered Limit `json:"buffered"`
 	Paused   bool  `json:"paused,omitempty"`
@@ -235,7 +237,7 @@ func (s *sequencer) reportStream(st *stream, summary *engine.StreamSummary, degr
 		degraded("stream", st.Name, r.Trouble, time.Time{})
 	}
 	if st.untold != nil {
-		degraded("stream", st.Name, "its source cannot be told how far the job is: "+st.untold.Error(), time.Time{})
+		r.Untold = st.untold.Error() // what the job does is whole without it
 	}
 	if l := st.lag; l != nil && l.named {
 		r.HeldBy, r.HeldRules, r.Held = s.names(st, l.Partitions), l.Rules, l.since
