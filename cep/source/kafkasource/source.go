@@ -19,9 +19,10 @@ import (
 const (
 	// lookEvery is how often trouble is looked for: as often as silence is.
 	lookEvery = time.Second
-	// refreshEvery is how long a new partition waits to be found: tools that add some say that it takes a while, and asking
-	// costs a broker nothing.
-	refreshEvery = 10 * time.Second
+	// refreshEvery is how long a new partition waits to be found. Others of its stream go on meanwhile, and what is older than
+	// they and the lateness allow is refused when it comes: so it is well below the lateness that a stream has by default.
+	// Asking costs a broker nothing.
+	refreshEvery = 2 * time.Second
 	// partitionsMax is the number of partitions of a stream above which a pattern is taken for a mistake: one answer waits for
 	// each in memory, and a broker has some thousand.
 	partitionsMax = 10_000
