@@ -34,6 +34,7 @@ const (
 	CodeGroupAuthorization    Code = 30
 	CodeClusterAuthorization  Code = 31
 	CodeUnsupportedMechanism  Code = 33
+	CodeIllegalSASLState      Code = 34
 	CodeUnsupportedVersion    Code = 35
 	CodeTopicExists           Code = 36
 	CodeNotController         Code = 41

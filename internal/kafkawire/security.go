@@ -75,10 +75,18 @@ func (c *Client) explain(err error) error {
 		return &securityError{"the broker's certificate is for another name: use the name in it, or set the server name", err}
 	case errors.As(err, &expired):
 		return &securityError{"the broker's certificate is not valid", err}
+	case secure && strings.Contains(err.Error(), "remote error: tls: handshake failure"):
+		return &securityError{"the broker refuses the connection: where it wants a certificate of its clients, give a certificate and its key", err}
+	case secure && refusedOurs(err) && c.config.TLS.GetClientCertificate == nil && len(c.config.TLS.Certificates) == 0:
+		return &securityError{"the broker wants a certificate of its clients: give a certificate and its key", err}
+	case secure && refusedOurs(err):
+		return &securityError{"the broker does not accept the certificate that is shown to it", err}
 	case !secure && strings.Contains(err.Error(), "expecting TLS"):
 		return &securityError{"the port speaks TLS: configure tls", err}
 	case errors.Is(err, CodeSASLAuthentication) && user != nil:
 		return &securityError{fmt.Sprintf("the broker refused user %q by %s: wrong user or password", user.User, user.Mechanism), err}
+	case errors.Is(err, CodeIllegalSASLState) && user != nil:
+		return &securityError{"the port asks for no password: leave sasl out, or use the broker's SASL port", err}
 	case errors.Is(err, CodeUnsupportedMechanism) && user != nil:
 		return &securityError{fmt.Sprintf("the broker does not offer %s", user.Mechanism), err}
 	case hungUp(err) && user == nil && !secure && !c.reached.Load():
@@ -89,6 +97,14 @@ func (c *Client) explain(err error) error {
 		return fmt.Errorf("the broker hung up before it said anything: it may want no SASL, or TLS: %w", err)
 	}
 	return err
+}
+
+// refusedOurs says that a broker has ended a handshake because of what its client has shown. The type of such an alert is not
+// exported.
+func refusedOurs(err error) bool {
+	text := err.Error()
+	_, alert, remote := strings.Cut(text, "remote error: tls: ")
+	return remote && strings.Contains(alert, "certificate")
 }
 
 func hungUp(err error) bool {

@@ -3,6 +3,10 @@ package kafkawire_test
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"log"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -16,11 +20,11 @@ func way(t *testing.T, c *kafkatest.Cluster, e kafkatest.Endpoint, change func(*
 	t.Helper()
 	return newClient(t, c, func(config *kafkawire.Config) {
 		config.Brokers, config.TLS = e.Addresses, e.TLS
-		config.RetryFor = 50 * time.Millisecond
 		if e.Mechanism != "" {
 			config.SASL = &kafkawire.SASL{Mechanism: kafkawire.Mechanism(e.Mechanism), User: e.User, Password: e.Password}
 		}
 		if change != nil {
+			config.RetryFor = 50 * time.Millisecond // what is wrong stays wrong
 			change(config)
 		}
 	})
@@ -69,6 +73,11 @@ func TestSecurity(t *testing.T) {
 				wrong("plain text", "configure tls", func(c *kafkawire.Config) { c.TLS = nil })
 			}
 		} else if c.Real() {
+			if e.Mechanism == "" {
+				wrong("a password that nobody asks for", "leave sasl out", func(c *kafkawire.Config) {
+					c.SASL = &kafkawire.SASL{Mechanism: kafkawire.Plain, User: "u", Password: "secret"}
+				})
+			}
 			wrong("TLS to a plain port", "hung up", func(c *kafkawire.Config) { c.TLS = &tls.Config{MinVersion: tls.VersionTLS12} })
 		}
 		if e.Mechanism == "" || !c.Real() { // kfake hangs up on a wrong password
@@ -79,6 +88,36 @@ func TestSecurity(t *testing.T) {
 		})
 		wrong("no password", "SASL", func(c *kafkawire.Config) { c.SASL = nil })
 	})
+}
+
+// TestCertificateWanted: what the broker thinks of its clients is not said of its own certificate.
+func TestCertificateWanted(t *testing.T) {
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		s := httptest.NewUnstartedServer(nil)
+		s.Config.ErrorLog = log.New(io.Discard, "", 0)
+		s.TLS = &tls.Config{MinVersion: version, MaxVersion: version, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: x509.NewCertPool()}
+		s.StartTLS()
+		t.Cleanup(s.Close)
+		trusted := x509.NewCertPool()
+		trusted.AddCert(s.Certificate())
+		for want, shown := range map[string][]tls.Certificate{"give a certificate and its key": nil, "does not accept the certificate": s.TLS.Certificates} {
+			client, err := kafkawire.NewClient(kafkawire.Config{
+				Brokers: []string{s.Listener.Addr().String()}, RetryFor: 100 * time.Millisecond,
+				TLS: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: trusted, Certificates: shown},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(client.Close)
+			_, err = client.Topics(t.Context())
+			if version == tls.VersionTLS12 && shown == nil {
+				want = "wants a certificate of its clients, give" // the alert may mean something else as well
+			}
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("version %x, %d certificates shown: %v, want %q", version, len(shown), err, want)
+			}
+		}
+	}
 }
 
 func TestNobodyThere(t *testing.T) {
