@@ -26,7 +26,7 @@ var (
 //	go test ./sinks/kafkasink -run Killed -kills 10
 func TestKilled(t *testing.T) {
 	if *kills == 0 {
-		return // not a skip: nothing is missing
+		t.Skip("make kill runs this: each kill of a broker takes ten seconds")
 	}
 	for _, v := range []int{1, 2} {
 		t.Run(fmt.Sprintf("version=%d", v), func(t *testing.T) {

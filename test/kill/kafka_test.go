@@ -99,7 +99,7 @@ func TestKafkaRandomKills(t *testing.T) {
 func TestKafkaInstances(t *testing.T) {
 	t.Parallel()
 	if !long() {
-		return // each round takes a second, and TestKafkaTakeover ends one in good order too
+		t.Skip("make kill runs this: each round takes a second, and TestKafkaTakeover ends one in good order too")
 	}
 	s, p := newStream(t, kafkatest.Shared(t), "instances", pace())
 	for range 10 {
@@ -118,7 +118,7 @@ func TestKafkaInstances(t *testing.T) {
 func TestKafkaIsKilled(t *testing.T) {
 	t.Parallel()
 	if !long() {
-		return // a start takes seconds, and TestBrokerOfItsOwn in internal/kafkawire kills one
+		t.Skip("make kill runs this: a start takes seconds, and TestBrokerOfItsOwn in internal/kafkawire kills one")
 	}
 	for _, version := range versions() {
 		t.Run(fmt.Sprintf("version=%d", version), func(t *testing.T) {
@@ -152,7 +152,7 @@ func TestKafkaIsKilled(t *testing.T) {
 func TestKafkaNodes(t *testing.T) {
 	t.Parallel()
 	if !long() {
-		return // three nodes take ten seconds to start
+		t.Skip("make kill runs this: three nodes take ten seconds to start")
 	}
 	for _, version := range versions() {
 		t.Run(fmt.Sprintf("version=%d", version), func(t *testing.T) {
@@ -223,7 +223,7 @@ func TestKafkaTakeover(t *testing.T) {
 }
 
 // TestKafkaInputIsRemade deletes a topic that a job reads and makes it again: it is another one, which the job says and does
-// not read; and so does the next start. One whose records were deleted before the job had read them is said too.
+// not read; and so does the next start.
 func TestKafkaInputIsRemade(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Shared(t)
