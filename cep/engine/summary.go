@@ -125,12 +125,7 @@ type Count struct {
 // was pushed has been worked off.
 func (c *Core) Summary() Summary {
 	c.pause()
-	var s Summary
-	for _, st := range c.streams {
-		sum := st.summary.clone()
-		sum.Highest = st.highest
-		s.Streams = append(s.Streams, sum)
-	}
+	s := Summary{Streams: c.Streams()}
 	for _, r := range c.skipped {
 		r.LastMatch = cep.BeforeAll
 		s.Rules = append(s.Rules, r)
@@ -143,6 +138,17 @@ func (c *Core) Summary() Summary {
 		s.Silences = append(s.Silences, SilenceSummary{ID: x.ID, Over: x.Over(c.seen())})
 	}
 	return s
+}
+
+// Streams is what [Core.Summary] says of streams; it waits for nothing.
+func (c *Core) Streams() []StreamSummary {
+	var list []StreamSummary
+	for _, st := range c.streams {
+		sum := st.summary.clone()
+		sum.Highest = st.highest
+		list = append(list, sum)
+	}
+	return list
 }
 
 // seen is the time that events have shown to be behind all clocks: time that was only moved on, at the end of a recording, does

@@ -84,7 +84,7 @@ func New(ctx context.Context, config Config) (*Job, error) {
 		return nil, fmt.Errorf("configuration of the job: %w", err)
 	}
 	j := &Job{config: config, inbox: newInbox(), swapping: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}), abandoned: make(chan struct{})}
-	j.sequencer = &sequencer{config: &j.config, inbox: j.inbox, batchSize: &atomic.Int64{}, status: &j.status, begun: time.Now(), disabled: map[string]bool{}, durable: &j.durable}
+	j.sequencer = &sequencer{config: &j.config, inbox: j.inbox, batchSize: &atomic.Int64{}, status: &j.status, begun: time.Now(), disabled: map[string]bool{}, losses: map[loss]lossNamed{}, durable: &j.durable}
 	if err := j.make(ctx); err != nil {
 		j.Close()
 		return nil, fmt.Errorf("start job %s: %w", config.Name, err)

@@ -104,10 +104,13 @@ type sequencer struct {
 	halt        string   // why nothing is read
 	nextLook    time.Time
 	nextReview  time.Time
+	nextLosses  time.Time
 	disabled    map[string]bool // rules that have been named
-	next        *request        // the set that wants to take over, nil if none does
-	swapped     bool            // one has, which no epoch knows yet
-	swaps       int             // that have
+	losses      map[loss]lossNamed
+	before      []engine.StreamSummary // what the state knew of streams at the start
+	next        *request               // the set that wants to take over, nil if none does
+	swapped     bool                   // one has, which no epoch knows yet
+	swaps       int                    // that have
 	// durable is the set of the newest durable epoch, for all to see.
 	durable *atomic.Pointer[rules.Set]
 	tally   Tally
@@ -136,8 +139,10 @@ var errEnded = errors.New("the job has ended")
 // run is the goroutine of the sequencer.
 func (s *sequencer) run(ctx context.Context) error {
 	s.config.Failpoint(PointStarted)
+	s.before = s.core.Streams()
 	err := s.loop(ctx)
 	if s.core.Err() == nil { // what is broken has no summary
+		s.nameLosses(s.core.Streams())
 		s.status.keep(s.report())
 	}
 	return err

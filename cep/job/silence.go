@@ -38,6 +38,10 @@ func (s *sequencer) look() {
 		}
 	}
 	s.watch()
+	if !s.now.Before(s.nextLosses) {
+		s.nextLosses = s.now.Add(lookEvery)
+		s.nameLosses(s.core.Streams())
+	}
 	if !s.now.Before(s.nextReview) {
 		s.nextReview = s.now.Add(reviewEvery)
 		s.review()

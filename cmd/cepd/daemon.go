@@ -212,6 +212,7 @@ func (d *daemon) run(stop context.Context, hangups <-chan os.Signal) error {
 	running, abandon := context.WithCancel(context.WithoutCancel(stop))
 	defer abandon()
 	ended := make(chan error, 1)
+	first := r.job.Status() // what the state knew already
 	go func() { ended <- r.job.Run(running) }()
 	beside, end := context.WithCancel(running)
 	defer end()
@@ -245,8 +246,25 @@ func (d *daemon) run(stop context.Context, hangups <-chan os.Signal) error {
 		return err
 	}
 	last := r.job.Status()
-	d.log.Info("stopped", "epoch", last.Epoch.Committed, "alerts", last.Alerts.Alerts)
+	was, is := countEvents(&first), countEvents(&last)
+	d.log.Info("stopped", "epoch", last.Epoch.Committed, "alerts", last.Alerts.Alerts, "events", is.events-was.events, "late", is.late-was.late,
+		"returned", is.returned-was.returned, "refused", is.refused-was.refused, "future", is.future-was.future)
 	return nil
+}
+
+// eventCounts is what became of the events of all streams.
+type eventCounts struct{ events, late, returned, refused, future uint64 }
+
+func countEvents(s *job.Status) eventCounts {
+	var c eventCounts
+	for i := range s.Streams {
+		st := &s.Streams[i]
+		c.events, c.late, c.returned, c.future = c.events+st.Events, c.late+st.Late, c.returned+st.Returned, c.future+st.Future
+		for _, n := range st.Bad {
+			c.refused += n
+		}
+	}
+	return c
 }
 
 // obeyHangups loads the rules again at each SIGHUP.
