@@ -88,6 +88,9 @@ func (a *assembly) openStore(ctx context.Context, log *slog.Logger) error {
 	switch {
 	case errors.Is(err, checkpoint.ErrLocked):
 		return fmt.Errorf("%w; a second instance takes over on a copy of the state: see `cepd checkpoint export --help`", err)
+	case errors.Is(err, checkpoint.ErrDamaged):
+		// Damage to one epoch is none here: this is a file that every start would find as it is.
+		return fmt.Errorf("%w: %w", job.ErrRefused, err)
 	case err != nil:
 		return err
 	}
