@@ -262,8 +262,8 @@ func (s *Sink) settings() section {
 		}}},
 		{name: "format", about: "`raw`: the alert as it is; `cloudevents`: in an envelope of CloudEvents 1.0.", value: word(&s.Format, sinks.Raw.String(), sinks.CloudEvents.String())},
 		{name: "source", about: "The `source` of CloudEvents; without one it is /cepd/JOB.", value: text(&s.Source, "URI", isSource)},
-		{name: "guarantee", about: "How often a message arrives where something fails. `exactly_once` wherever the destination allows it.", value: noting(guarantee, &s.guaranteed)},
-		{name: "on_full", about: "What happens when the outbox is full: sources wait, or what finds no room goes to the dead letters.", value: noting(full, &s.full)},
+		{name: "guarantee", about: "How often a message arrives where something fails. Without one it is the best that the destination can give: `exactly_once` for a file, Kafka and Redis, `at_least_once` for standard output and a webhook.", value: noting(guarantee, &s.guaranteed)},
+		{name: "on_full", about: "What happens when the outbox is full: sources wait, or what finds no room goes to the dead letters. Without one it is `dead_letter` for a webhook where `dead_letters` names another sink.", value: noting(full, &s.full)},
 		{name: "outbox", about: "What may wait for the destination.", value: section{
 			{name: "bytes", about: "In bytes.", value: size(&s.Outbox.Bytes, bounds[int64]{
 				mebi, 1 << 50, "the largest alert must fit, and the rest is disk",
@@ -343,7 +343,7 @@ func (w *Webhook) settings() section {
 		{name: "timeout", about: "How long to wait for an answer.", value: duration(&w.Timeout, bounds[cep.Duration]{
 			100 * time.Millisecond, 10 * minute, "messages behind wait too",
 		})},
-		{name: "retry", about: "How long a message is tried before it becomes a dead letter; 0s: for ever.", value: duration(&w.Retry, bounds[cep.Duration]{
+		{name: "retry", about: "How long a message is tried before it becomes a dead letter; 0s: for ever, as it is by default where there are no `dead_letters`.", value: duration(&w.Retry, bounds[cep.Duration]{
 			0, 365 * day, "messages behind wait too",
 		})},
 		{name: "headers", about: "Headers of each request. No secrets.", value: &pairs{
