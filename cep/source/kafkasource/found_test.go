@@ -34,6 +34,7 @@ func TestFoundLater(t *testing.T) {
 		if d := cmp.Diff([]string{"a.1/0"}, w.names()); d != "" {
 			t.Errorf("partitions at first (-want +got):\n%s", d)
 		}
+		began := time.Now()
 		if _, err := c.Admin(t).CreatePartitions(t.Context(), 2, "a.1"); err != nil {
 			t.Fatal(err)
 		}
@@ -41,6 +42,9 @@ func TestFoundLater(t *testing.T) {
 		write(t, client, &kgo.Record{Topic: "a.1", Partition: 2, Value: []byte("early")})
 		if d := cmp.Diff([]string{"early"}, values(t, w.reader("a.1/2"), 1)); d != "" {
 			t.Errorf("a partition that was added (-want +got):\n%s", d)
+		}
+		if took := time.Since(began); took > 2*time.Second+100*time.Millisecond { // docs/kafka.md says two seconds
+			t.Errorf("a partition was found after %v", took)
 		}
 		c.CreateTopic(t, "a.2", 1)
 		write(t, client, &kgo.Record{Topic: "a.2", Value: []byte("first")})

@@ -19,9 +19,8 @@ import (
 const (
 	// lookEvery is how often trouble is looked for: as often as silence is.
 	lookEvery = time.Second
-	// refreshEvery is how long a new partition waits to be found. Others of its stream go on meanwhile, and what is older than
-	// they and the lateness allow is refused when it comes: so it is well below the lateness that a stream has by default.
-	// Asking costs a broker nothing.
+	// refreshEvery is how long a new partition waits to be found. It is shorter than lateness usually is: what comes first in a
+	// new partition is not late because another one is busy. Asking costs a broker next to nothing.
 	refreshEvery = 2 * time.Second
 	// partitionsMax is the number of partitions of a stream above which a pattern is taken for a mistake: one answer waits for
 	// each in memory, and a broker has some thousand.
@@ -159,8 +158,8 @@ func (s *Source) Watch(ctx context.Context, _ []string, d source.Discovery) erro
 				told.tell(nil)
 				return nil
 			}
-			if refresh = now.Add(refreshEvery); listing != nil {
-				refresh = now.Add(lookEvery)
+			if refresh = now.Add(refreshEvery - lookEvery/2); listing != nil {
+				refresh = now.Add(lookEvery / 2)
 			}
 		}
 		told.tell(errors.Join(listing, s.fetcher.Trouble()))
