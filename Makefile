@@ -50,7 +50,7 @@ check: lint race ## what a change must pass: format, vet, linters, race tests wi
 lint:
 	@[ -x $(BIN)/golangci-lint ] && [ -x $(BIN)/gofumpt ] || { echo "the linters are missing: run 'make deps' first"; exit 1; }
 	@files="$$($(BIN)/gofumpt -l .)"; [ -z "$$files" ] || { echo "not formatted (run $(BIN)/gofumpt -w .):"; echo "$$files"; exit 1; }
-	@go vet -tags invariants ./...
+	@go vet -tags invariants,brokers ./...
 	@$(BIN)/golangci-lint run --allow-parallel-runners ./...
 
 race:
@@ -70,10 +70,10 @@ sim: ## whole-engine simulation with crashes, lost replies and failovers: SEEDS 
 N ?= 50
 SOAK ?= 3m
 kill: ## kill -9 of the real process against real servers: at every failpoint, N (50) times at random, and for SOAK (3m) while rules change; and of Kafka brokers
-	@CEPD_KILLS=$(N) go test ./test/kill -count 1 -timeout 0 -v -soak $(SOAK) | grep -v '^=== '
-	@go test ./internal/kafkawire/kafkatest -run ThreeNodes -nodes -count 1 -timeout 0 -v | grep -v '^=== '
+	@CEPD_KILLS=$(N) go test -tags brokers ./test/kill -count 1 -timeout 0 -v -soak $(SOAK) | grep -v '^=== '
+	@go test -tags brokers ./internal/kafkawire/kafkatest -run ThreeNodes -count 1 -timeout 0 -v | grep -v '^=== '
 	@go test ./internal/kafkawire -run BrokerOfItsOwn -kills $$(( ($(N) + 9) / 10 )) -count 1 -timeout 0 -v | grep -v '^=== '
-	@go test ./sinks/kafkasink -run Killed -kills $$(( ($(N) + 4) / 5 )) -count 1 -timeout 0 -v | grep -v '^=== '
+	@go test -tags brokers ./sinks/kafkasink -run Killed -kills $$(( ($(N) + 4) / 5 )) -count 1 -timeout 0 -v | grep -v '^=== '
 
 soak: ## 50 million events with keys that never come back: memory stays flat; and rules that change under load for FOR (30m), with kills
 	@go run ./test/bench -soak

@@ -1,3 +1,5 @@
+//go:build brokers
+
 package kafkasink
 
 import (
@@ -15,19 +17,16 @@ import (
 )
 
 var (
-	kills = flag.Int("kills", 0, "how often to kill a broker of its own in TestKilled, with transactions of each version; 0: not at all")
+	kills = flag.Int("kills", 1, "how often to kill a broker of its own in TestKilled, with transactions of each version")
 	seed  = flag.Uint64("seed", 1, "what TestKilled does at random")
 )
 
 // TestKilled kills the broker again and again while a publisher sends and the network loses answers, with transactions of
 // both versions: every message is there once and in order. Each version takes a broker, and each kill ten seconds, and so
-// it runs on demand only:
+// only make kill runs it:
 //
-//	go test ./sinks/kafkasink -run Killed -kills 10
+//	go test -tags brokers ./sinks/kafkasink -run Killed -kills 10
 func TestKilled(t *testing.T) {
-	if *kills == 0 {
-		t.Skip("make kill runs this: each kill of a broker takes ten seconds")
-	}
 	for _, v := range []int{1, 2} {
 		t.Run(fmt.Sprintf("version=%d", v), func(t *testing.T) {
 			c := kafkatest.Start(t, kafkatest.Options{TransactionVersion: v, Properties: []string{"transaction.max.timeout.ms=60000"}})

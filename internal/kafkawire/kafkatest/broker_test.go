@@ -2,7 +2,6 @@ package kafkatest_test
 
 import (
 	"context"
-	"flag"
 	"os"
 	"strings"
 	"testing"
@@ -68,34 +67,5 @@ func TestBrokerComesBack(t *testing.T) {
 	}
 	if err := b.Stop(); err != nil || b.Running(1) {
 		t.Errorf("it was asked to end: %v; it runs: %v", err, b.Running(1))
-	}
-}
-
-var nodes = flag.Bool("nodes", false, "run TestThreeNodes, which starts five nodes")
-
-// Of three nodes one may be away, and the others go on.
-func TestThreeNodes(t *testing.T) {
-	if !*nodes {
-		t.Skip("make kill runs this: three nodes take ten seconds to start")
-	}
-	c := kafkatest.Start(t, kafkatest.Options{Nodes: 3})
-	topic := c.Topic(t, 3)
-	client := c.Client(t, kgo.RecordPartitioner(kgo.RoundRobinPartitioner()))
-	for range 6 {
-		write(t, client, topic, "a")
-	}
-	c.Broker.Kill(2)
-	if c.Broker.Running(2) || !c.Broker.Running(1) || !c.Broker.Running(3) {
-		t.Error("another node than 2 ended")
-	}
-	for range 6 {
-		write(t, client, topic, "b")
-	}
-	c.Broker.Restart(t, 2)
-	if err := c.Broker.Stop(1); err != nil {
-		t.Fatal(err)
-	}
-	for range 6 {
-		write(t, client, topic, "c")
 	}
 }
