@@ -20,6 +20,9 @@ import (
 )
 
 // hit runs `run --once` with a failpoint and expects the process to be killed there.
+//
+// How many epochs a run takes depends on what else the machine does; only the last one is certain. What is counted by them
+// has to be reached in the first of them, or in an input that is long enough for many.
 func (s *site) hit(failpoint string) {
 	s.t.Helper()
 	p := s.start(failpoint, "--once")
@@ -34,11 +37,11 @@ func TestSwap(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Default(t))
 	s := newSite(t, newWorkload(t, t.TempDir(), 3_000), server, "swap")
-	s.hit("job.told:3")
+	s.hit("job.told")
 	// The rule that comes has no alerts: what the others send is all that may arrive.
 	s.write(t, "rules/more.yaml", []byte("version: 1\nrules:\n- {id: never, from: auth, by: [user], where: kind == \"nothing\"}\n"))
 	s.hit("job.swapped")
-	s.hit("job.told:2")
+	s.hit("job.told")
 	if err := os.Remove(filepath.Join(s.dir, "rules/more.yaml")); err != nil {
 		t.Fatal(err)
 	}
