@@ -59,7 +59,8 @@ func TestFolds(t *testing.T) {
 			s := newSite(t, w, server, strings.NewReplacer(".", "-", ":", "-").Replace(point))
 			s.configure("interval: 20ms", "interval: 20ms, keep: 1")
 			s.hit(point)
-			s.hit(point)
+			first, _, _ := strings.Cut(point, ":") // how often it comes after that is not certain
+			s.hit(first)
 			s.finish()
 		})
 	}
