@@ -117,12 +117,17 @@ func (b *brackets) next(c rune) {
 // open reports whether a bracket or a string is still open.
 func (b *brackets) open() bool { return b.depth > 0 || b.quote != 0 }
 
-// mended returns the line of a node with the expression that begins there in quotes, as a hint.
+// mended returns the line of a node with the expression that begins there in quotes, as a hint. An expression of several
+// lines is not shown.
 func (r *reader) mended(n *yamlnode.Node) (hint string, ok bool) {
 	if r.full(r.file.Name) {
 		return "", false
 	}
-	line, _, ok := quoteAt([]rune(r.file.Line(n.Line)), n.Column-1)
+	line := r.file.Line(n.Line)
+	if n.Kind == yamlnode.Scalar && !strings.Contains(line, n.Value) {
+		return strings.TrimSuffix(putInQuotes, ": "), true
+	}
+	line, _, ok = quoteAt([]rune(line), n.Column-1)
 	if !ok {
 		return strings.TrimSuffix(putInQuotes, ": "), false
 	}

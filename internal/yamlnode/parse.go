@@ -177,7 +177,7 @@ func (f *File) syntax(err error) Problem {
 
 // check finds what YAML allows and we do not: tags, anchors, aliases, merge keys, equal keys.
 func (f *File) check(n *Node, problems []Problem) []Problem {
-	if n.Style&yaml.TaggedStyle != 0 {
+	if n.Style&yaml.TaggedStyle != 0 || n.Tag == "!" { // a mark alone is a tag too, though the library gives it no style
 		problems = append(problems, Problem{
 			Line: n.Line, Column: n.Column, Length: max(1, len(n.Tag)), Kind: Tag, Node: n,
 			Message: fmt.Sprintf("YAML tags are not allowed: %s", n.Tag),

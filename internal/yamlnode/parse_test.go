@@ -33,6 +33,7 @@ func TestProblems(t *testing.T) {
 		{"windows", "a: 1\r\nb: 2\r\n", nil},
 		{"byte order mark", "\ufeffa: 1\n", nil},
 		{"tag", "a: 1\nb: !x y\n", []string{"2:4 tag !x"}},
+		{"tag without a name", "a: ! x == 1\n! b: [! 'y', ! [z]]\n", []string{"1:4 tag not", "2:1 tag not", "2:7 tag not", "2:14 tag not"}},
 		{"tag of YAML", "a: !!str 1\n", []string{"1:4 tag !!str"}},
 		{"anchor and alias", "a: &x 1\nb: *x\n", []string{"1:4 alias &x", "2:4 alias *x"}},
 		{"alias of nothing", "a: [*x]\n", []string{"1:5 alias aliases!"}},
