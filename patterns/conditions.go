@@ -33,18 +33,15 @@ func (c *ruleChecker) compileAt(t *text, source string, offset int, place *expre
 // problems reports what is wrong with an expression: in its own text, or in the macro that it uses.
 func (c *ruleChecker) problems(t *text, offset int, problems []expression.Problem) {
 	for _, p := range problems {
-		at := t.at(p.Offset + offset)
-		excerpt := t.file
-		if m := c.macroTexts[p.Macro]; p.Macro != "" && m != nil {
-			at, excerpt = m.at(p.Offset), m.file
-		}
 		if !p.Warning {
 			c.failed = true
 		}
-		c.add(Diagnostic{
-			Pos: at, Length: p.Length, Code: p.Code, Message: p.Message, Hint: p.Hint, Warning: p.Warning,
-			Rule: c.rule.ID, Excerpt: excerpt.Line(at.Line),
-		})
+		d := t.at(p.Offset+offset, p.Length)
+		if m := c.macroTexts[p.Macro]; p.Macro != "" && m != nil {
+			d = m.at(p.Offset, p.Length)
+		}
+		d.Code, d.Message, d.Hint, d.Warning, d.Rule = p.Code, p.Message, p.Hint, p.Warning, c.rule.ID
+		c.add(d)
 	}
 }
 

@@ -15,8 +15,10 @@ import (
 // Diagnostic is a mistake in a rule file, or a warning about something that is probably not meant.
 type Diagnostic struct {
 	Pos
-	// Length is the number of runes to mark, at least 1.
+	// Length is the number of runes to mark in the line, at least 1.
 	Length int
+	// EndLine and EndColumn are where it ends, behind the last rune, if that is in a later line; else they are 0.
+	EndLine, EndColumn int
 	// Code is stable: CEP01xx for files and rules, CEP02xx for expressions. docs/diagnostics.md explains each.
 	Code    string
 	Message string
@@ -36,6 +38,14 @@ func (d Diagnostic) Error() string {
 		severity = "warning: "
 	}
 	return fmt.Sprintf("%s: %s%s [%s]", d.Pos, severity, d.words(), d.Code)
+}
+
+// End returns where the marked runes end: the column is that behind the last of them.
+func (d Diagnostic) End() (line, column int) {
+	if d.EndLine > 0 {
+		return d.EndLine, d.EndColumn
+	}
+	return d.Line, d.Column + d.Length
 }
 
 // words are the message, with the hint in it where that is but a word.
@@ -250,7 +260,8 @@ func (r *report) sorted() Diagnostics {
 		}
 		if more := max(0, r.errors[d.File]-maxReports) + max(0, r.warnings[d.File]-maxReports); more > 0 {
 			d.Code, d.Message, d.Hint = codeMore, fmt.Sprintf("%d more mistakes of this file are not shown", more), "mend these first"
-			d.Length, d.Warning, d.Rule = 1, r.errors[d.File] <= maxReports, ""
+			d.Length, d.EndLine, d.EndColumn = 1, 0, 0
+			d.Warning, d.Rule = r.errors[d.File] <= maxReports, ""
 			all = append(all, d)
 		}
 	}

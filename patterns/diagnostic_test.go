@@ -159,3 +159,41 @@ func firstOf(code, text string) string {
 	}
 	return out.String()
 }
+
+// How lines end, and the mark that some editors put at the beginning, change no place.
+func TestPlacesOfWindows(t *testing.T) {
+	for _, file := range []string{"CEP0202-written.yaml", "CEP0202-macro.yaml", "CEP0102-nested.yaml"} {
+		data, err := os.ReadFile("testdata/bad/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, want := Load([]Source{{Name: file, Data: data}}, Options{})
+		windows := "\ufeff" + strings.ReplaceAll(string(data), "\n", "\r\n")
+		_, got := Load([]Source{{Name: file, Data: []byte(windows)}}, Options{})
+		if d := cmp.Diff(want, got); d != "" || len(want) == 0 {
+			t.Errorf("%s: %s", file, d)
+		}
+	}
+}
+
+// A mistake ends where its last character stands, be it in a later line or an escape.
+func TestEnds(t *testing.T) {
+	for _, test := range []struct{ where, want string }{
+		{"x in 0..1001", "7:17-7:24 7"},
+		{"x in 0..\n    1001", "7:17-8:9 3"},
+		{">\n    x in 0..\n    1001", "8:10-9:9 3"},
+		{"'x == y and\n    x in\n\n    0..  \n    1001'", "10:5-11:9 5"},
+		{`"x in\x200..\x31001"`, "7:21-7:31 10"},
+		{"|\n    x == 1 and\n\n", "8:15-8:16 1"},
+	} {
+		_, diagnostics := Load([]Source{{Name: "r", Data: []byte("version: 1\nrules:\n- id: a\n  from: s\n  by: [k]\n  within: 1h\n  where:   " + test.where + "\n")}}, Options{})
+		if len(diagnostics) != 1 {
+			t.Fatalf("%q: %v", test.where, diagnostics)
+		}
+		d := diagnostics[0]
+		line, column := d.End()
+		if got := fmt.Sprintf("%d:%d-%d:%d %d", d.Line, d.Column, line, column, d.Length); got != test.want {
+			t.Errorf("%q: %s, want %s\n%v", test.where, got, test.want, diagnostics)
+		}
+	}
+}

@@ -252,12 +252,10 @@ func (c *ruleChecker) lintFields() {
 			if near == "" || at < 0 {
 				continue
 			}
-			pos := u.text.at(u.offset + at)
-			c.add(Diagnostic{
-				Pos: pos, Length: utf8.RuneCountInString(name), Code: codeField, Warning: true, Rule: c.rule.ID,
-				Message: fmt.Sprintf("unknown field name %q", name), Hint: c.didYouMean(c.own.File, name, []string{near}),
-				Excerpt: u.text.file.Line(pos.Line),
-			})
+			d := u.text.at(u.offset+at, utf8.RuneCountInString(name))
+			d.Code, d.Warning, d.Rule = codeField, true, c.rule.ID
+			d.Message, d.Hint = fmt.Sprintf("unknown field name %q", name), c.didYouMean(c.own.File, name, []string{near})
+			c.add(d)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package patterns
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/cepd/cepd/internal/yamlnode"
@@ -110,10 +111,10 @@ func (c *ruleChecker) rowShape() {
 
 // markRows reports a mistake at a place of the pattern.
 func (c *ruleChecker) markRows(offset, length int, code, hint, format string, args ...any) {
-	t := c.all.pattern
-	at := *t
-	at.Pos, at.width = t.at(offset), length
-	c.fail(&at, code, hint, format, args...)
+	c.failed = true
+	d := c.all.pattern.at(offset, length)
+	d.Code, d.Message, d.Hint, d.Rule = code, fmt.Sprintf(format, args...), hint, c.rule.ID
+	c.add(d)
 }
 
 // rowLint warns of patterns that are probably not meant.

@@ -1,6 +1,8 @@
 package patterns
 
 import (
+	"unicode/utf8"
+
 	"github.com/cepd/cepd/cep"
 	"github.com/cepd/cepd/internal/yamlnode"
 )
@@ -16,12 +18,31 @@ type text struct {
 	width int
 	file  *yamlnode.File
 	node  *yamlnode.Node
+	// spots are the places of the runes, found when the first mistake in the text is reported.
+	spots []yamlnode.Spot
 }
 
-// at returns the place of the rune at an offset of the text.
-func (t *text) at(offset int) Pos {
-	line, column := t.file.Place(t.node, offset)
-	return Pos{File: t.File, Line: line, Column: column}
+// at makes a diagnostic of runes of the text, with nothing but their place.
+func (t *text) at(offset, length int) Diagnostic {
+	if t.spots == nil {
+		t.spots = t.file.Spots(t.node)
+	}
+	// A text ends where its last line does, whatever empty ones stand behind.
+	last := len(t.spots) - 1
+	for last > 0 && t.spots[last-1].Width == 0 {
+		last--
+	}
+	from := t.spots[min(offset, last)]
+	to := t.spots[max(min(offset+length-1, last), 0)]
+	d := Diagnostic{Pos: Pos{File: t.File, Line: from.Line, Column: from.Column}, Excerpt: t.file.Line(from.Line)}
+	if to.Line > from.Line {
+		d.Length = utf8.RuneCountInString(d.Excerpt) - from.Column + 1
+		d.EndLine, d.EndColumn = to.Line, to.End()
+	} else {
+		d.Length = to.End() - from.Column
+	}
+	d.Length = max(1, d.Length)
+	return d
 }
 
 // named is a text that has a name: a part of a key, a field of an alert.

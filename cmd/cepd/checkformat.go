@@ -24,8 +24,12 @@ func writeGitHub(p *printer, diagnostics patterns.Diagnostics) error {
 		if d.Warning {
 			level = "warning"
 		}
-		p.printf("::%s file=%s,line=%d,col=%d,endColumn=%d,title=%s::%s\n", level, property.Replace(filepath.ToSlash(d.File)),
-			d.Line, d.Column, d.Column+d.Length, property.Replace(d.Code), data.Replace(withHint(d)))
+		place := fmt.Sprintf("line=%d,col=%d,endColumn=%d", d.Line, d.Column, d.Column+d.Length)
+		if line, _ := d.End(); line > d.Line {
+			place = fmt.Sprintf("line=%d,endLine=%d", d.Line, line) // GitHub knows columns in one line only
+		}
+		p.printf("::%s file=%s,%s,title=%s::%s\n", level, property.Replace(filepath.ToSlash(d.File)), place,
+			property.Replace(d.Code), data.Replace(withHint(d)))
 	}
 	return p.done()
 }
@@ -92,6 +96,7 @@ type sarifLocation struct {
 type sarifRegion struct {
 	StartLine   int       `json:"startLine"`
 	StartColumn int       `json:"startColumn"`
+	EndLine     int       `json:"endLine"`
 	EndColumn   int       `json:"endColumn"`
 	Snippet     sarifText `json:"snippet"`
 }
@@ -117,7 +122,8 @@ func sarifOf(diagnostics patterns.Diagnostics) sarifLog {
 		}
 		r.Locations[0].Physical.Artifact.URI = (&url.URL{Path: filepath.ToSlash(d.File)}).String()
 		if d.Line > 0 {
-			r.Locations[0].Physical.Region = &sarifRegion{d.Line, d.Column, d.Column + d.Length, sarifText{d.Excerpt}}
+			endLine, endColumn := d.End()
+			r.Locations[0].Physical.Region = &sarifRegion{d.Line, d.Column, endLine, endColumn, sarifText{d.Excerpt}}
 		}
 		run.Results = append(run.Results, r)
 	}

@@ -269,6 +269,9 @@ func diagnosticsIn(list []rulesapi.Diagnostic) patterns.Diagnostics {
 			Pos: patterns.Pos{File: printable(d.File), Line: d.Line, Column: d.Column}, Length: d.Length, Code: printable(d.Code),
 			Message: printable(d.Message), Hint: printable(d.Hint), Rule: printable(d.Rule), Excerpt: printable(d.Excerpt), Warning: d.Severity == "warning",
 		}
+		if d.EndLine > d.Line {
+			out[i].EndLine, out[i].EndColumn = d.EndLine, d.EndColumn
+		}
 	}
 	return out
 }

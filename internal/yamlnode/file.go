@@ -2,7 +2,6 @@ package yamlnode
 
 import (
 	"iter"
-	"strings"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
@@ -100,78 +99,6 @@ func IsNull(n *Node) bool {
 		return true
 	}
 	return false
-}
-
-// Place returns where the rune at an offset of a scalar's text stands in the file. Where the text is folded or escaped,
-// so that it does not stand in the file as it is, that is the place of the scalar.
-func (f *File) Place(n *Node, offset int) (line, column int) {
-	if n.Style&yaml.LiteralStyle != 0 {
-		return f.literalPlace(n, offset)
-	}
-	if n.Kind != Scalar || n.Style&block != 0 {
-		return n.Line, n.Column
-	}
-	// The text is walked beside the source line, and the first difference that is no plain escape ends the walk.
-	source := f.line(n.Line)
-	at := n.Column - 1
-	if n.Style&quoted != 0 {
-		at++
-	}
-	i := 0
-	for _, r := range n.Value {
-		if i == offset {
-			break
-		}
-		i++
-		switch {
-		case at >= source.len():
-			return n.Line, n.Column
-		case n.Style&yaml.SingleQuotedStyle != 0 && r == '\'':
-			at++
-		case n.Style&yaml.DoubleQuotedStyle != 0 && source.at(at) == '\\' && at+1 < source.len():
-			if e := source.at(at + 1); r == e || r == '\n' && e == 'n' || r == '\t' && e == 't' {
-				at += 2
-				continue
-			}
-		}
-		if at >= source.len() || source.at(at) != r {
-			return n.Line, n.Column
-		}
-		at++
-	}
-	return n.Line, at + 1
-}
-
-// literalPlace is [File.Place] in a block of text that began with |: its lines stand below the node, each behind the same
-// indentation.
-func (f *File) literalPlace(n *Node, offset int) (line, column int) {
-	value := strings.TrimRight(n.Value, "\n")
-	text := strings.Split(value, "\n")
-	offset = min(offset, utf8.RuneCountInString(value))
-	indent := -1
-	for i, t := range text {
-		if t == "" {
-			continue
-		}
-		before, ok := strings.CutSuffix(f.Line(n.Line+1+i), t)
-		if !ok {
-			return n.Line, n.Column
-		}
-		indent = utf8.RuneCountInString(before)
-		break
-	}
-	if indent < 0 {
-		return n.Line, n.Column
-	}
-	for i, t := range text {
-		if length := utf8.RuneCountInString(t); offset > length && i+1 < len(text) {
-			offset -= length + 1
-			continue
-		}
-		line = n.Line + 1 + i
-		return line, min(indent+offset, f.line(line).len()) + 1 // an empty line may have no indentation
-	}
-	return n.Line, n.Column
 }
 
 // Width is the number of runes that a scalar takes in its first line, for marking it: at least 1.

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v4"
 )
 
 func ExampleParse() {
@@ -91,7 +92,7 @@ func TestDocumentsBeforeMistake(t *testing.T) {
 	}
 }
 
-func TestPlace(t *testing.T) {
+func TestPlaces(t *testing.T) {
 	text := strings.Join([]string{
 		"plain: ab\u00e9 cd",           // 1
 		"single: 'it''s'  # a comment", // 2
@@ -111,9 +112,10 @@ func TestPlace(t *testing.T) {
 		"stripped: |-",                 // 16
 		"  x",                          // 17
 		"z: 'q'",                       // 18
+		"tagged: !t x",                 // 19
 	}, "\n")
 	f, problems := Parse("x.yaml", []byte(text))
-	if len(problems) > 0 {
+	if len(problems) != 1 { // the tag
 		t.Fatal(problems)
 	}
 	nodes := map[string]*Node{}
@@ -139,16 +141,22 @@ func TestPlace(t *testing.T) {
 		{"literal", 3, "6:7"},
 		{"literal", 7, "7:7"},
 		{"literal", 12, "9:5"},
-		{"literal", 16, "9:9"},
-		{"folded", 3, "10:9"},
+		{"literal", 13, "9:6"},
+		{"literal", 17, "9:10"},
+		{"folded", 3, "11:6"},
+		{"folded", 4, "11:7"}, // the end of the line
+		{"folded", 5, "12:3"},
+		{"folded", 7, "12:5"}, // the end of the text
 		{"multi", 2, "13:10"},
-		{"multi", 8, "13:8"},
-		{"escape", 1, "15:9"},
+		{"multi", 8, "14:5"},
+		{"escape", 0, "15:10"},
+		{"escape", 1, "15:14"},
 		{"stripped", 0, "17:3"},
 		{"z", 1, "18:6"},
+		{"tagged", 1, "19:9"},
 	} {
-		line, column := f.Place(nodes[test.key], test.offset)
-		if got := fmt.Sprintf("%d:%d", line, column); got != test.want {
+		spot := f.Spots(nodes[test.key])[test.offset]
+		if got := fmt.Sprintf("%d:%d", spot.Line, spot.Column); got != test.want {
 			t.Errorf("%s at %d: %s, want %s", test.key, test.offset, got, test.want)
 		}
 	}
@@ -245,14 +253,10 @@ func FuzzParse(f *testing.F) {
 			if n.Line < 1 || n.Column < 1 || file.Width(n) < 1 {
 				t.Fatalf("%+v", n)
 			}
-			for i := 0; i <= utf8.RuneCountInString(n.Value); i++ {
-				line, column := file.Place(n, i)
-				if width := utf8.RuneCountInString(file.Line(line)); line < 1 || column < 1 || line != n.Line && column > width+1 {
-					t.Fatalf("offset %d of %q: %d:%d of %q", i, n.Value, line, column, file.Line(line))
-				}
-				if i > 64 {
-					break
-				}
+			if spots := file.Spots(n); n.Kind == Scalar && n.Anchor == "" && n.Style&yaml.TaggedStyle == 0 && n.Tag != "!" {
+				spotsHold(t, file, n)
+			} else if len(spots) != utf8.RuneCountInString(n.Value)+1 {
+				t.Fatalf("%d places for %q", len(spots), n.Value)
 			}
 			Core(n)
 			for _, c := range n.Content {

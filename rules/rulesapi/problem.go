@@ -77,16 +77,19 @@ func (k kind) problem(format string, args ...any) *Problem {
 
 // Diagnostic is a mistake or a warning in a rule, as `cepd check --json` has it.
 type Diagnostic struct {
-	File     string `json:"file"`
-	Line     int    `json:"line"`
-	Column   int    `json:"column"`
-	Length   int    `json:"length"`
-	Severity string `json:"severity"`
-	Code     string `json:"code"`
-	Message  string `json:"message"`
-	Hint     string `json:"hint,omitempty"`
-	Rule     string `json:"rule,omitempty"`
-	Excerpt  string `json:"excerpt,omitempty"`
+	File   string `json:"file"`
+	Line   int    `json:"line"`
+	Column int    `json:"column"`
+	// Length is that of what is marked in the line; EndLine and EndColumn are where it ends, behind the last character.
+	Length    int    `json:"length"`
+	EndLine   int    `json:"end_line"`
+	EndColumn int    `json:"end_column"`
+	Severity  string `json:"severity"`
+	Code      string `json:"code"`
+	Message   string `json:"message"`
+	Hint      string `json:"hint,omitempty"`
+	Rule      string `json:"rule,omitempty"`
+	Excerpt   string `json:"excerpt,omitempty"`
 }
 
 // DiagnosticsOf is the list that answers carry, and that `cepd check --json` prints; it is never nil.
@@ -97,9 +100,10 @@ func DiagnosticsOf(list patterns.Diagnostics) []Diagnostic {
 		if d.Warning {
 			severity = "warning"
 		}
+		endLine, endColumn := d.End()
 		out[i] = Diagnostic{
-			File: d.File, Line: d.Line, Column: d.Column, Length: d.Length, Severity: severity, Code: d.Code,
-			Message: d.Message, Hint: d.Hint, Rule: d.Rule, Excerpt: d.Excerpt,
+			File: d.File, Line: d.Line, Column: d.Column, Length: d.Length, EndLine: endLine, EndColumn: endColumn,
+			Severity: severity, Code: d.Code, Message: d.Message, Hint: d.Hint, Rule: d.Rule, Excerpt: d.Excerpt,
 		}
 	}
 	return out

@@ -244,7 +244,7 @@ func TestMistakes(t *testing.T) {
 	}
 	for i, d := range diagnostics {
 		got := p.Diagnostics[i]
-		if got.File != d.File || got.Line != d.Line || got.Column != d.Column || got.Code != d.Code || got.Message != d.Message || got.Hint != d.Hint || got.Excerpt != d.Excerpt {
+		if got.File != d.File || got.Line != d.Line || got.Column != d.Column || got.EndLine != d.Line || got.EndColumn != d.Column+d.Length || got.Code != d.Code || got.Message != d.Message || got.Hint != d.Hint || got.Excerpt != d.Excerpt {
 			t.Errorf("%+v, want %+v", got, d)
 		}
 	}
