@@ -33,9 +33,13 @@ type logStatus struct {
 	Stream     string `json:"stream"`
 	Accepted   uint64 `json:"accepted"`
 	Duplicates uint64 `json:"duplicates"`
-	// Full and Failed count events that were not taken, for want of room and because the disk refused.
+	// Differing counts those of the duplicates that are not what came first with their id.
+	Differing uint64 `json:"differing"`
+	// Full, Failed and Reused count events that were not taken: for want of room, because the disk refused, and because the
+	// key of the request stands for other ones.
 	Full   uint64 `json:"full"`
 	Failed uint64 `json:"failed"`
+	Reused uint64 `json:"reused"`
 	// Bytes is the size of the log, Max what it may become.
 	Bytes int64  `json:"bytes"`
 	Max   int64  `json:"max"`
@@ -45,7 +49,8 @@ type logStatus struct {
 func (l *streamLog) status() logStatus {
 	s := l.log.Status()
 	out := logStatus{
-		Stream: l.stream, Accepted: s.Accepted, Duplicates: s.Duplicates, Full: s.Full, Failed: s.Counts.Failed, Bytes: s.Bytes, Max: s.Max,
+		Stream: l.stream, Accepted: s.Accepted, Duplicates: s.Duplicates, Differing: s.Differing,
+		Full: s.Full, Failed: s.Counts.Failed, Reused: s.Reused, Bytes: s.Bytes, Max: s.Max,
 	}
 	if s.Failed != nil {
 		out.Error = s.Failed.Error()

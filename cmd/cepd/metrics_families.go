@@ -29,11 +29,11 @@ type families struct {
 	build, ready, degraded *family
 	rules, silences        *family
 
-	events, late, returned, future, invalid                   *family
-	behind, streamWatermark, buffered, bufferedBytes          *family
-	paused, partitions, partitionsIdle, partitionsAbsent      *family
-	partitionWatermark, partitionRecords, partitionBytes      *family
-	logAccepted, logDuplicates, logRefused, logSize, logLimit *family
+	events, late, returned, future, invalid                                 *family
+	behind, streamWatermark, buffered, bufferedBytes                        *family
+	paused, partitions, partitionsIdle, partitionsAbsent                    *family
+	partitionWatermark, partitionRecords, partitionBytes                    *family
+	logAccepted, logDuplicates, logDiffering, logRefused, logSize, logLimit *family
 
 	visible, keyed, steps, starts, ended, open, draining, keys   *family
 	matches, timeouts, alerts, openAlerts, errors, evaluation    *family
@@ -96,7 +96,8 @@ func newFamilies() *families {
 	f.partitionBytes = f.gauge("partition_source_lag_bytes", "Bytes of the source that have not been read, where the source knows.", "stream", "partition")
 	f.logAccepted = f.counter("log_events_accepted_total", "Posted events that were taken.", "stream")
 	f.logDuplicates = f.counter("log_events_duplicate_total", "Posted events whose id had come before.", "stream")
-	f.logRefused = f.counter("log_events_refused_total", "Posted events that were not taken, because the log was full or the disk refused.", "stream", "reason")
+	f.logDiffering = f.counter("log_events_differing_total", "Of these, those that are not what came first with the id.", "stream")
+	f.logRefused = f.counter("log_events_refused_total", "Posted events that were not taken: the log was full, the disk failed, or the key of the request was reused for another body.", "stream", "reason")
 	f.logSize = f.gauge("log_size_bytes", "Size of the log of posted events.", "stream")
 	f.logLimit = f.gauge("log_size_limit_bytes", "What it may become.", "stream")
 

@@ -89,7 +89,9 @@ func (m *metrics) putStreams(e *emitter, s *wholeStatus) {
 		l := &s.Logs[i]
 		e.put(m.logAccepted, float64(l.Accepted), l.Stream)
 		e.put(m.logDuplicates, float64(l.Duplicates), l.Stream)
+		e.put(m.logDiffering, float64(l.Differing), l.Stream)
 		e.put(m.logRefused, float64(l.Full), l.Stream, "full")
+		e.put(m.logRefused, float64(l.Reused), l.Stream, "reused")
 		e.put(m.logRefused, float64(l.Failed), l.Stream, "failed")
 		e.put(m.logSize, float64(l.Bytes), l.Stream)
 		e.put(m.logLimit, float64(l.Max), l.Stream)

@@ -68,7 +68,7 @@ func toldStatus(now time.Time) wholeStatus {
 			Alerts:   job.Tally{Alerts: 5, Unsent: 1, Letters: 2, Excess: 1},
 			Degraded: []job.Degradation{{What: "sink", Name: "bus", Reason: "refused"}, {What: "epoch", Reason: "no space left on device"}},
 		},
-		Logs: []logStatus{{Stream: "web", Accepted: 10, Duplicates: 2, Full: 1, Failed: 3, Bytes: 400, Max: 1000}},
+		Logs: []logStatus{{Stream: "web", Accepted: 10, Duplicates: 2, Differing: 1, Full: 1, Failed: 3, Reused: 4, Bytes: 400, Max: 1000}},
 	}
 }
 
@@ -176,6 +176,8 @@ func TestMetrics(t *testing.T) {
 		`cepd_partition_source_lag_bytes{partition="app.log",stream="auth"}`:    "100",
 		`cepd_partition_source_lag_records{partition="auth/0",stream="auth"}`:   "4",
 		`cepd_log_events_refused_total{reason="failed",stream="web"}`:           "3",
+		`cepd_log_events_refused_total{reason="reused",stream="web"}`:           "4",
+		`cepd_log_events_differing_total{stream="web"}`:                         "1",
 		`cepd_rules{state="running"}`:                                           "1",
 		`cepd_rules{state="shadow"}`:                                            "1",
 		`cepd_rules{state="skipped"}`:                                           "1",

@@ -24,8 +24,8 @@ type group struct {
 // one fsync.
 //
 // Events whose ids are remembered are counted and not taken again; the answer is then as durable as that to the first.
-// An error says that the events are not known to be there: ErrFull and ErrEnded that they are not, that of ctx and of the
-// disk that they may be, so that who repeats needs ids.
+// An error says that the events are not known to be there: ErrFull, ErrReused and ErrEnded that they are not, that of ctx and
+// of the disk that they may be, so that who repeats needs ids.
 func (l *Log) Append(ctx context.Context, events []Event) (Appended, error) {
 	return l.append(ctx, kindEvent, events)
 }
@@ -35,16 +35,20 @@ func (l *Log) append(ctx context.Context, k kind, events []Event) (Appended, err
 		return Appended{}, err
 	}
 	size := int64(0)
+	ids := make([]identity, len(events)) // before the lock, which others wait for
 	for i, e := range events {
 		if len(e.Data) > RecordMax || len(e.ID) > IDMax {
 			return Appended{}, fmt.Errorf("append event %d: %d bytes with an id of %d; the limits are %d and %d", i, len(e.Data), len(e.ID), RecordMax, IDMax)
 		}
 		size += e.size()
+		if e.ID != "" {
+			ids[i] = identify(e.ID, e.Data)
+		}
 	}
 	if size > l.config.Max/2 {
 		return Appended{}, fmt.Errorf("append %d events: %w: %d bytes at once, and the limit of the log is %d", len(events), source.ErrTooLarge, size, l.config.Max)
 	}
-	a, wait, err := l.enqueue(k, events)
+	a, wait, err := l.enqueue(k, events, ids)
 	if err != nil {
 		return Appended{}, err
 	}
@@ -57,7 +61,7 @@ func (l *Log) append(ctx context.Context, k kind, events []Event) (Appended, err
 }
 
 // enqueue puts events into the group that gathers, and returns the groups that have to be durable.
-func (l *Log) enqueue(k kind, events []Event) (a Appended, wait []*group, err error) {
+func (l *Log) enqueue(k kind, events []Event, ids []identity) (a Appended, wait []*group, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended || l.closed {
@@ -69,23 +73,28 @@ func (l *Log) enqueue(k kind, events []Event) (a Appended, wait []*group, err er
 	}
 	l.arrived = now
 	l.ids.expire(now)
-	if !l.hasRoom(events) {
+	if i := l.reused(events, ids); i >= 0 {
+		l.counts.Reused += uint64(len(events))
+		return a, nil, fmt.Errorf("append event %d: %w", i, ErrReused)
+	}
+	if !l.hasRoom(events, ids) {
 		l.counts.Full += uint64(len(events))
 		return a, nil, fmt.Errorf("%w: %d of %d bytes", ErrFull, l.bytes+l.waiting, l.config.Max)
 	}
-	for _, e := range events {
+	for i, e := range events {
 		if e.ID != "" {
-			h := hashOf(e.ID)
-			if m, ok := l.ids.known[h]; ok {
-				a.Duplicates++
+			if m, ok := l.ids.known[ids[i].id]; ok {
+				if a.Duplicates++; m.differs(ids[i]) {
+					a.Differing++
+				}
 				if m.group != nil && !slices.Contains(wait, m.group) {
 					wait = append(wait, m.group)
 				}
 				continue
 			}
 			g := l.gathering()
-			l.ids.add(h, now, g)
-			g.ids = append(g.ids, h)
+			l.ids.add(ids[i], now, g)
+			g.ids = append(g.ids, ids[i].id)
 		}
 		g := l.gathering()
 		g.frames = appendFrame(g.frames, now, k, e.ID, e.Data)
@@ -97,19 +106,33 @@ func (l *Log) enqueue(k kind, events []Event) (a Appended, wait []*group, err er
 		wait = append(wait, l.gather)
 	}
 	l.counts.Duplicates += uint64(a.Duplicates)
+	l.counts.Differing += uint64(a.Differing)
 	return a, wait, nil
 }
 
 // size is what the event takes in a segment.
 func (e *Event) size() int64 { return frameSize + int64(len(e.ID)+len(e.Data)) }
 
+// reused returns the first event whose id stands for other data; -1: there is none.
+func (l *Log) reused(events []Event, ids []identity) int {
+	for i, e := range events {
+		if !e.Sole || e.ID == "" {
+			continue
+		}
+		if m, ok := l.ids.known[ids[i].id]; ok && m.differs(ids[i]) {
+			return i
+		}
+	}
+	return -1
+}
+
 // hasRoom reports whether the log may take the events that it does not have.
-func (l *Log) hasRoom(events []Event) bool {
+func (l *Log) hasRoom(events []Event, ids []identity) bool {
 	// A segment that has to be begun takes its header too.
 	size := int64(headerSize)
 	known := 0
-	for _, e := range events {
-		if _, ok := l.ids.known[hashOf(e.ID)]; ok && e.ID != "" {
+	for i, e := range events {
+		if _, ok := l.ids.known[ids[i].id]; ok && e.ID != "" {
 			known++
 			continue
 		}

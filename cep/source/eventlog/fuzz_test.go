@@ -82,6 +82,7 @@ func drain(t *testing.T, l *eventlog.Log) (all []string) {
 // Whatever bytes are in the file of ids, the log opens.
 func FuzzIDs(f *testing.F) {
 	f.Add(readFile(f, filepath.Join("testdata", "v1", "ids")))
+	f.Add(readFile(f, filepath.Join("testdata", "v2", "ids")))
 	f.Add([]byte("cepd-ids\x01\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		dir := t.TempDir()

@@ -14,10 +14,12 @@ import (
 
 const (
 	idsMagic   = "cepd-ids"
-	idsVersion = 1
+	idsVersion = 2
 	idsName    = "ids"
 	idsHeader  = 20
-	idsEntry   = 24
+	idsEntry   = 32
+	// idsEntry1 is an entry of version 1, which does not know what the data was.
+	idsEntry1 = 24
 )
 
 // idHash stands for an id: 128 bits, so that a million ids have no two alike.
@@ -29,6 +31,18 @@ func hashOf(id string) (h idHash) {
 	return h
 }
 
+// identity is what an event with an id is known by.
+type identity struct {
+	id idHash
+	// data is the beginning of the hash of its data: another one says that the data is another. 0: nobody knows.
+	data uint64
+}
+
+func identify(id string, data []byte) identity {
+	sum := sha256.Sum256(data)
+	return identity{hashOf(id), binary.BigEndian.Uint64(sum[:])}
+}
+
 // seenID is an id in the order of arrival.
 type seenID struct {
 	hash    idHash
@@ -38,6 +52,7 @@ type seenID struct {
 // memory is of one id.
 type memory struct {
 	arrived int64
+	data    uint64 // as in its identity
 	// group is the one that makes it durable; nil: it is.
 	group *group
 }
@@ -56,11 +71,17 @@ func newIDs(window time.Duration, limit int) *ids {
 	return &ids{window: window, max: limit, known: map[idHash]memory{}}
 }
 
-// add remembers an id.
-func (s *ids) add(h idHash, arrived int64, g *group) {
-	s.known[h] = memory{arrived, g}
-	s.queue = append(s.queue, seenID{h, arrived})
+// add remembers an event with an id. One that stands in the file and in a segment is one.
+func (s *ids) add(k identity, arrived int64, g *group) {
+	m, ok := s.known[k.id]
+	s.known[k.id] = memory{arrived, k.data, g}
+	if !ok || m.arrived != arrived {
+		s.queue = append(s.queue, seenID{k.id, arrived})
+	}
 }
+
+// differs reports whether the data of an event is another than that of the one that is remembered with its id.
+func (m *memory) differs(k identity) bool { return m.data != 0 && m.data != k.data }
 
 // expire forgets what is too old or too much.
 func (s *ids) expire(now int64) {
@@ -118,6 +139,7 @@ func (s *ids) append(b []byte) []byte {
 		if m, ok := s.known[q.hash]; ok && m.arrived == q.arrived && m.group == nil {
 			b = append(b, q.hash[:]...)
 			b = binary.BigEndian.AppendUint64(b, uint64(q.arrived))
+			b = binary.BigEndian.AppendUint64(b, m.data)
 			count++
 		}
 	}
@@ -137,13 +159,21 @@ func (s *ids) read(b []byte) error {
 	if crc32.Checksum(body, castagnoli) != binary.BigEndian.Uint32(b[len(body):]) {
 		return ErrDamaged
 	}
+	entry := idsEntry
+	if b[8] == 1 {
+		entry = idsEntry1
+	}
 	count := binary.BigEndian.Uint64(b[12:])
 	body = body[idsHeader:]
-	if count != uint64(len(body)/idsEntry) || len(body)%idsEntry != 0 {
+	if count != uint64(len(body)/entry) || len(body)%entry != 0 {
 		return ErrDamaged
 	}
-	for ; len(body) > 0; body = body[idsEntry:] {
-		s.add(idHash(body[:16]), int64(binary.BigEndian.Uint64(body[16:])), nil)
+	for ; len(body) > 0; body = body[entry:] {
+		k := identity{id: idHash(body[:16])}
+		if entry == idsEntry {
+			k.data = binary.BigEndian.Uint64(body[24:])
+		}
+		s.add(k, int64(binary.BigEndian.Uint64(body[16:])), nil)
 	}
 	return nil
 }

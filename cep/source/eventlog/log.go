@@ -36,6 +36,8 @@ var (
 	// ErrFull comes from Append when the log has reached Config.Max: nothing was taken; there is room again once epochs have
 	// moved on.
 	ErrFull = errors.New("the log is full")
+	// ErrReused comes from Append when an event with [Event].Sole has the id of one with other data: nothing was taken.
+	ErrReused = errors.New("the id stands for other data")
 	// ErrEnded comes from Append behind End or Close.
 	ErrEnded = errors.New("the log takes no more events")
 	// ErrLocked says that another process owns the log.
@@ -82,12 +84,17 @@ type Event struct {
 	Data []byte
 	// ID is the client's; an event with an id that is remembered is not taken again. "": taken always.
 	ID string
+	// Sole says that the id stands for this data and no other: an Append that has it with other data than what is remembered
+	// fails with ErrReused. Without it, and among the events of one Append, such an event is a duplicate that differs.
+	Sole bool
 }
 
 // Appended says what became of events.
 type Appended struct {
 	Accepted   int
 	Duplicates int
+	// Differing counts those of the duplicates whose data is not that of the event that was taken with their id.
+	Differing int
 }
 
 // Log is a log on disk. Its methods may be called from any goroutine.
@@ -147,9 +154,12 @@ type Report struct {
 type Counts struct {
 	Accepted   uint64
 	Duplicates uint64
-	// Full and Failed count events that were not taken, as there was no room, and as the disk refused.
+	Differing  uint64
+	// Full, Failed and Reused count events that were not taken: as there was no room, as the disk refused, and as an id among
+	// theirs stands for other data.
 	Full   uint64
 	Failed uint64
+	Reused uint64
 	// Groups counts writes, each with one fsync.
 	Groups uint64
 	// Forgotten counts ids that were forgotten early.
@@ -276,7 +286,7 @@ func (l *Log) readSegment(f found, next *found) error {
 		l.arrived = max(l.arrived, r.arrived)
 		l.report.Records++
 		if len(r.id) > 0 {
-			l.ids.add(hashOf(string(r.id)), r.arrived, nil)
+			l.ids.add(identify(string(r.id), r.data), r.arrived, nil)
 		}
 	}, func(g *gap) { gaps = append(gaps, g) })
 	if err != nil {

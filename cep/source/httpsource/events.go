@@ -161,12 +161,12 @@ func (c *cut) add(at int, data []byte) error {
 		return errMany
 	}
 	reason, detail := c.check(data)
-	id := ""
+	e := eventlog.Event{Data: data}
 	if reason == "" {
-		id, reason, detail = c.idOf(data, index)
+		reason, detail = c.identify(&e, index)
 	}
 	if reason == "" {
-		c.events = append(c.events, eventlog.Event{Data: data, ID: id})
+		c.events = append(c.events, e)
 		return nil
 	}
 	if c.refused++; len(c.refusals) < refusalsMax {
@@ -214,25 +214,27 @@ func tooDeep(data []byte) bool {
 	return false
 }
 
-// idOf returns the id of an event: its own, else one by the request's key and its place in it.
-func (c *cut) idOf(data []byte, index int) (string, Reason, string) {
+// identify gives an event its id: its own, else one by the request's key and its place in it. A key stands for one body. Two
+// events with one id of their own are one by the word of who made them, who may have written it otherwise the second time.
+func (c *cut) identify(e *eventlog.Event, index int) (Reason, string) {
 	if c.id != "" {
 		var members map[string]json.RawMessage
-		if err := json.Unmarshal(data, &members); err != nil {
-			return "", BadJSON, err.Error()
+		if err := json.Unmarshal(e.Data, &members); err != nil {
+			return BadJSON, err.Error()
 		}
 		own, err := idText(members[c.id])
 		switch {
 		case err != nil:
-			return "", BadID, fmt.Sprintf("member %q: %v", c.id, err)
+			return BadID, fmt.Sprintf("member %q: %v", c.id, err)
 		case own != "":
-			return "event " + own, "", ""
+			e.ID = "event " + own
+			return "", ""
 		}
 	}
 	if c.key != "" {
-		return fmt.Sprintf("request %d %s", index, c.key), "", ""
+		e.ID, e.Sole = fmt.Sprintf("request %d %s", index, c.key), true
 	}
-	return "", "", ""
+	return "", ""
 }
 
 // ownIDMax is the length of an event's own id in bytes: what the log takes, less the word before it.

@@ -120,11 +120,21 @@ func (h *Handler) stream(r *http.Request) (Stream, *Problem) {
 
 // keyOf returns the name that the client gave the request.
 func keyOf(r *http.Request) (string, *Problem) {
-	key := strings.TrimSpace(r.Header.Get("Idempotency-Key"))
+	given := r.Header.Values("Idempotency-Key")
+	if len(given) == 0 {
+		return "", nil
+	}
+	key := strings.TrimSpace(given[0])
 	if n := len(key); n >= 2 && key[0] == '"' && key[n-1] == '"' {
 		key = key[1 : n-1]
 	}
-	if len(key) > keyMax {
+	switch {
+	case len(given) > 1:
+		return "", problem(http.StatusBadRequest, fmt.Sprintf("Idempotency-Key stands there %d times", len(given)))
+	case key == "":
+		// Who sends it believes that the request can be repeated.
+		return "", problem(http.StatusBadRequest, "Idempotency-Key is empty: send a key for each body, or no such header")
+	case len(key) > keyMax:
 		return "", problem(http.StatusBadRequest, fmt.Sprintf("Idempotency-Key has %d bytes; the limit is %d", len(key), keyMax))
 	}
 	return key, nil
@@ -183,7 +193,10 @@ func (h *Handler) append(r *http.Request, stream Stream, c *cut) (*Answer, *Prob
 	a, err := stream.Log.Append(r.Context(), c.events)
 	switch {
 	case err == nil:
-		return &Answer{Accepted: a.Accepted, Duplicates: a.Duplicates, Refused: c.refused, Refusals: c.refusals}, nil
+		return &Answer{Accepted: a.Accepted, Duplicates: a.Duplicates, Differing: a.Differing, Refused: c.refused, Refusals: c.refusals}, nil
+	case errors.Is(err, eventlog.ErrReused):
+		return nil, problem(http.StatusUnprocessableEntity, fmt.Sprintf(
+			"Idempotency-Key %q came before with another body, and nothing was taken; a repetition has the same body, and another body needs a key of its own", c.key))
 	case errors.Is(err, eventlog.ErrFull):
 		return nil, problem(http.StatusTooManyRequests, "the stream has more events waiting than it may; nothing was taken").after(fullRetry)
 	case errors.Is(err, eventlog.ErrEnded):

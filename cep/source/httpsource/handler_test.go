@@ -50,6 +50,13 @@ func request(body string, header ...string) *http.Request {
 	return r
 }
 
+// keys is a request with several keys.
+func keys(all ...string) *http.Request {
+	r := request("{}")
+	r.Header["Idempotency-Key"] = all
+	return r
+}
+
 func send(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
@@ -129,7 +136,7 @@ func TestTaken(t *testing.T) {
 		"repeated in itself": {
 			request(`[{"id":1},{"id":1},{"id":"1"},{"id":""},{"id":null}]`),
 			[]string{`{"id":1}`, `{"id":""}`, `{"id":null}`},
-			`{"accepted":3,"duplicates":2}`,
+			`{"accepted":3,"duplicates":2,"differing":1}`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -180,6 +187,9 @@ func TestRefused(t *testing.T) {
 		"no comma":     {request(`[{}`), 400, "byte 1", "", nil},
 		"behind":       {request(`[{}] {}`), 400, "byte 5: something follows the list", "", nil},
 		"long key":     {request("{}", "Idempotency-Key: "+strings.Repeat("k", 201)), 400, "201 bytes", "", nil},
+		"empty key":    {request("{}", `Idempotency-Key: ""`), 400, "Idempotency-Key is empty", "", nil},
+		"blank key":    {request("{}", "Idempotency-Key:  "), 400, "Idempotency-Key is empty", "", nil},
+		"two keys":     {keys("a", "b"), 400, "Idempotency-Key stands there 2 times", "", nil},
 		"text": {request(`"a"`), 422, "1 of 1", "", []httpsource.Refusal{
 			{Reason: httpsource.BadJSON, Detail: "an event is an object"},
 		}},
@@ -242,7 +252,8 @@ func TestRefusalsAreBounded(t *testing.T) {
 	}
 }
 
-// A request that is repeated counts once, also after a restart; a body with more under the same key brings what is new.
+// A request that is repeated counts once, also after a restart; a body that goes on where the first one ended brings what is
+// new, and one that says anything else is refused.
 func TestRepeated(t *testing.T) {
 	dir := t.TempDir()
 	key := `Idempotency-Key: "7f3a"`
@@ -250,6 +261,8 @@ func TestRepeated(t *testing.T) {
 	handler := func() http.Handler {
 		return httpsource.New(httpsource.Config{Streams: map[string]httpsource.Stream{"auth": {Log: log, ID: "id"}}})
 	}
+	const reused = `"status":422,"detail":"Idempotency-Key \"7f3a\" came before with another body, and nothing was taken; ` +
+		`a repetition has the same body, and another body needs a key of its own"}`
 	h := handler()
 	for _, test := range []struct {
 		request *http.Request
@@ -257,13 +270,19 @@ func TestRepeated(t *testing.T) {
 	}{
 		{request(`[{"a":1},{"a":1}]`, key), `{"accepted":2,"duplicates":0}`},
 		{request(`[{"a":1},{"a":1}]`, key), `{"accepted":0,"duplicates":2}`},
+		{request(packed(`[{"a":1},{"a":1}]`), key, "Content-Encoding: gzip"), `{"accepted":0,"duplicates":2}`},
+		{request("{\"a\":1}\n{\"a\":1}\n", key, lines), `{"accepted":0,"duplicates":2}`},
+		{request(`[{"a":1},{"a":2}]`, key), reused},
+		{request(`{"a":3}`, key), reused},
+		{request(`[{"a":1},{"a":2},{"a":3}]`, key, "Prefer: handling=lenient"), reused},
+		{request(`[{"a":1},{"a":2}]`, "Idempotency-Key: 7f3b"), `{"accepted":2,"duplicates":0}`},
 		{request(`[{"a":1},{"a":1},{"a":1}]`, "Idempotency-Key: 7f3a"), `{"accepted":1,"duplicates":2}`},
 		{request(`[{"id":7,"a":1}]`, key), `{"accepted":1,"duplicates":0}`},
-		{request(`[{"id":7,"a":2}]`), `{"accepted":0,"duplicates":1}`},
+		{request(`[{"id":7,"a":2}]`), `{"accepted":0,"duplicates":1,"differing":1}`},
 		{request(`{"a":1}`), `{"accepted":1,"duplicates":0}`},
 		{request(`{"a":1}`), `{"accepted":1,"duplicates":0}`},
 	} {
-		if got := strings.TrimSpace(send(h, test.request).Body.String()); got != test.answer {
+		if got := strings.TrimSpace(send(h, test.request).Body.String()); !strings.HasSuffix(got, test.answer) {
 			t.Errorf("%s, want %s", got, test.answer)
 		}
 	}
@@ -277,12 +296,35 @@ func TestRepeated(t *testing.T) {
 		answer  string
 	}{
 		{request(`[{"a":1},{"a":1}]`, key), `{"accepted":0,"duplicates":2}`},
-		{request(`{"id":7}`), `{"accepted":0,"duplicates":1}`},
+		{request(`[{"a":1},{"a":2}]`, key), reused},
+		{request(`{"id":7}`), `{"accepted":0,"duplicates":1,"differing":1}`},
 		{request(`{"id":8}`), `{"accepted":1,"duplicates":0}`},
 	} {
-		if got := strings.TrimSpace(send(h, test.request).Body.String()); got != test.answer {
+		if got := strings.TrimSpace(send(h, test.request).Body.String()); !strings.HasSuffix(got, test.answer) {
 			t.Errorf("after a restart: %s, want %s", got, test.answer)
 		}
+	}
+	if s := log.Status(); s.Reused != 2 || s.Differing != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// What was refused of a body that was taken in part may be mended under its key.
+func TestMended(t *testing.T) {
+	log := open(t, eventlog.Config{})
+	h := httpsource.New(httpsource.Config{Streams: map[string]httpsource.Stream{"auth": {Log: log}}})
+	for _, test := range []struct{ body, answer string }{
+		{"{\"a\":1\n{\"b\":2}\n", `{"accepted":1,"duplicates":0,"refused":1`},
+		{"{\"a\":1\n{\"b\":2}\n", `{"accepted":0,"duplicates":1,"refused":1`},
+		{"{\"a\":1}\n{\"b\":2}\n", `{"accepted":1,"duplicates":1}`},
+		{"{\"a\":1\n{\"b\":3}\n", `{"type":"about:blank","title":"Unprocessable Entity","status":422,"detail":"Idempotency-Key \"k\" came before with another body`},
+	} {
+		if got := send(h, request(test.body, lines, "Idempotency-Key: k", "Prefer: handling=lenient")).Body.String(); !strings.HasPrefix(got, test.answer) {
+			t.Errorf("%q: %s", test.body, got)
+		}
+	}
+	if d := cmp.Diff([]string{`{"b":2}`, `{"a":1}`}, contents(t, log)); d != "" {
+		t.Error(d)
 	}
 }
 
@@ -306,12 +348,20 @@ func TestPressure(t *testing.T) {
 	if taken != 4 || len(contents(t, log)) != 4 {
 		t.Errorf("%d events taken in 4 MiB", taken)
 	}
+	if w := send(h, request(`{"a":1}`, "Idempotency-Key: k")); w.Code != http.StatusOK {
+		t.Errorf("a small one: %d %s", w.Code, w.Body)
+	}
+	if w := send(h, request(large, "Idempotency-Key: k")); w.Code != http.StatusUnprocessableEntity { // waiting would not help
+		t.Errorf("a key with another body: %d %s", w.Code, w.Body)
+	}
 	if w := send(h, request("["+large+","+large+","+large+"]")); w.Code != http.StatusRequestEntityTooLarge {
 		t.Errorf("more than the log ever takes at once: %d", w.Code)
 	}
 	log.End()
-	if w := send(h, request(`{}`)); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "5" {
-		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
+	for _, key := range []string{"k", "l"} {
+		if w := send(h, request(`{}`, "Idempotency-Key: "+key)); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "5" {
+			t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
+		}
 	}
 }
 

@@ -34,6 +34,8 @@ type Refusal struct {
 type Answer struct {
 	Accepted   int `json:"accepted"`
 	Duplicates int `json:"duplicates"`
+	// Differing counts those of the duplicates that are not what came first with their id.
+	Differing int `json:"differing,omitempty"`
 	// Refused counts the events that were refused, of which Refusals names the first.
 	Refused  int       `json:"refused,omitempty"`
 	Refusals []Refusal `json:"refusals,omitempty"`
