@@ -379,8 +379,9 @@ type route struct {
 	handler      echo.HandlerFunc
 }
 
-// anyMethod stands for all methods.
-const anyMethod = "*"
+// pushPath is where events are posted to. A route of its own in echo's tree, so that what else may be asked of a stream does
+// not take its path for a name.
+const pushPath = httpsource.Prefix + ":name/events"
 
 // routes are those beside the API's.
 func (d *daemon) routes() []route {
@@ -395,26 +396,20 @@ func (d *daemon) routes() []route {
 		{http.MethodGet, "/status", viewer, d.showStatus},
 		{http.MethodGet, "/-/reload", viewer, d.showReload},
 		{http.MethodPost, "/-/reload", editor, d.reload},
-		{anyMethod, httpsource.Prefix + "*", need{push: true}, d.takeEvents},
+		{http.MethodPost, pushPath, need{push: true}, d.takeEvents},
 	}
 }
 
 // router answers all routes; without an API those of the API are refused until there is one.
 func (d *daemon) router(api *rulesapi.API) http.Handler {
 	e := echo.New()
-	e.HTTPErrorHandler = rulesapi.HandleError
+	e.HTTPErrorHandler = handleError
 	e.IPExtractor = extractor(d.config.HTTP)
 	needs := map[string]need{}
 	e.Use(d.whole, d.guard.protect(needs))
 	for _, r := range d.routes() {
-		if r.method != anyMethod {
-			needs[r.method+" "+r.path] = r.need
-			e.Add(r.method, r.path, r.handler)
-			continue
-		}
-		for _, added := range e.Any(r.path, r.handler) {
-			needs[added.Method+" "+r.path] = r.need
-		}
+		needs[r.method+" "+r.path] = r.need
+		e.Add(r.method, r.path, r.handler)
 	}
 	for _, r := range rulesapi.Routes() {
 		needs[r.Method+" "+r.Path] = need{role: r.Role, body: r.BodyMax}
@@ -426,6 +421,16 @@ func (d *daemon) router(api *rulesapi.API) http.Handler {
 		api.Register(e.Group(rulesapi.Prefix))
 	}
 	return e
+}
+
+// handleError answers with an error. Who posts to a path near that for events is told the right one.
+func handleError(err error, c echo.Context) {
+	r := c.Request()
+	if e, ok := errors.AsType[*echo.HTTPError](err); ok && (e.Code == http.StatusNotFound || e.Code == http.StatusMethodNotAllowed) &&
+		r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, strings.TrimSuffix(httpsource.Prefix, "/")) {
+		err = e.WithInternal(errors.New("events go to " + httpsource.Prefix + "{name}/events"))
+	}
+	rulesapi.HandleError(err, c)
 }
 
 // extractor finds out where a request comes from: a proxy's word counts only where the proxy is trusted.

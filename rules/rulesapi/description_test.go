@@ -47,18 +47,25 @@ var router = sync.OnceValues(func() (routers.Router, error) {
 	return legacy.NewRouter(doc)
 })
 
+// pushOperation is the one that this package describes and does not answer.
+const pushOperation = "pushEvents"
+
 // colon writes a path as echo has it.
 func colon(p string) string {
 	return "/v1" + strings.NewReplacer("{", ":", "}", "").Replace(p)
 }
 
-// TestEveryRouteIsDescribed holds routes and description against each other, both ways, with roles and parameters.
+// TestEveryRouteIsDescribed holds routes and description against each other, both ways, with roles and parameters. Events are
+// posted to a route of another package, which cmd/cepd holds against the description.
 func TestEveryRouteIsDescribed(t *testing.T) {
 	operations := map[string]*openapi3.Operation{}
 	parameters := map[string]openapi3.Parameters{}
 	doc := describe(t)
 	for p, item := range doc.Paths.Map() {
 		for method, op := range item.Operations() {
+			if op.OperationID == pushOperation {
+				continue
+			}
 			operations[method+" "+colon(p)] = op
 			parameters[method+" "+colon(p)] = append(item.Parameters, op.Parameters...)
 		}

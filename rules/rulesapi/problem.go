@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -52,6 +54,7 @@ var (
 	kindNobody     = kind{"unauthenticated", http.StatusUnauthorized, "who asks?", "No credentials came, or none that are known. Send `Authorization: Bearer TOKEN`."}
 	kindForbidden  = kind{"forbidden", http.StatusForbidden, "not with this role", "The route needs a higher role than that of the token."}
 	kindNotFound   = kind{"not-found", http.StatusNotFound, "not found", "There is nothing of that name."}
+	kindMethod     = kind{"method", http.StatusMethodNotAllowed, "not with this method", "`Allow` lists the methods that the path takes."}
 	kindNotManaged = kind{"not-managed", http.StatusConflict, "the file belongs to people", "The rule, or the file that would have to be written, stands in a file that people write. Edit that file: the service sees it. `file` names it."}
 	kindConflict   = kind{"conflict", http.StatusConflict, "not in this state", "The request is sound, but something else is in its way: another file with mistakes, the last rule."}
 	kindStale      = kind{"stale", http.StatusPreconditionFailed, "it has changed since", "`If-Match` names another version than the one that is there, or `If-None-Match: *` was sent and it is there already. Get it again, and decide anew. `etag` is that of what is there."}
@@ -66,7 +69,7 @@ var (
 
 // kinds are all of them, for the page and for tests.
 var kinds = []kind{
-	kindBadRequest, kindNobody, kindForbidden, kindNotFound, kindNotManaged, kindConflict, kindStale, kindTooLarge, kindMediaType,
+	kindBadRequest, kindNobody, kindForbidden, kindNotFound, kindMethod, kindNotManaged, kindConflict, kindStale, kindTooLarge, kindMediaType,
 	kindInvalid, kindNoMatch, kindInternal, kindFull, kindNotNow,
 }
 
@@ -139,8 +142,15 @@ func problemOf(err error) *Problem {
 		return kindConflict.problem("no rule would be left in %s: a job needs one", empty.Dir)
 	}
 	if he, ok := errors.AsType[*echo.HTTPError](err); ok {
-		if he.Code == http.StatusNotFound {
+		switch {
+		case he.Code == http.StatusNotFound && he.Internal != nil:
+			return kindNotFound.problem("%v", he.Internal)
+		case he.Code == http.StatusNotFound:
 			return kindNotFound.problem("there is no such route; /v1/docs lists those of the API")
+		case he.Code == http.StatusMethodNotAllowed && he.Internal != nil:
+			return kindMethod.problem("%v", he.Internal)
+		case he.Code == http.StatusMethodNotAllowed:
+			return kindMethod.problem("")
 		}
 		return &Problem{Type: "about:blank", Title: fmt.Sprint(he.Message), Status: he.Code}
 	}
@@ -165,11 +175,22 @@ func problemOf(err error) *Problem {
 }
 
 // HandleError answers with an error, unless an answer has begun: it is the error handler of a whole server, so that everything
-// refuses in one form.
+// refuses in one form. What echo's own errors have inside is the detail of the answer.
 func HandleError(err error, c echo.Context) {
-	if !c.Response().Committed {
-		_ = problemOf(err).write(c) // the client is gone where this fails
+	if c.Response().Committed {
+		return
 	}
+	p := problemOf(err)
+	if p.Status == http.StatusMethodNotAllowed && p.Detail == "" {
+		p.Detail = instead(c.Request().Method, c.Response().Header().Get("Allow"))
+	}
+	_ = p.write(c) // the client is gone where this fails
+}
+
+// instead says which methods a path takes, of those that do something.
+func instead(method, allow string) string {
+	list := slices.DeleteFunc(strings.Split(allow, ", "), func(m string) bool { return m == http.MethodOptions })
+	return fmt.Sprintf("%.20s is not taken here: send %s", method, strings.Join(list, " or "))
 }
 
 // write answers with the problem.
