@@ -90,7 +90,8 @@ type RuleFile struct {
 type SourcePosition struct {
 	Stream    string `json:"stream"`
 	Partition string `json:"partition"`
-	// From is the offset to read again from, Read that behind the last record that was read.
+	// From is the offset to read again from, Read that behind the last record that was read. They are the same where nothing has
+	// to be read again.
 	From int64 `json:"from"`
 	Read int64 `json:"read"`
 	// Ended says that it was read to its end.

@@ -450,12 +450,12 @@ func TestEndedPartitionGrows(t *testing.T) {
 	}
 	l.End(auth0)
 	l.barrier()
-	if s := l.disk.sources[0]; !s.Ended || s.From != 20 || s.Read != 20 {
+	if s := l.disk.sources[0]; !s.Ended || s.From != 21 || s.Read != 20 {
 		t.Errorf("position %+v", s)
 	}
 	l.crash(engine.Options{Batch: 1}, [3]int{3})
 	l.Open(auth0)
-	if from := l.From(auth0); from != 20 {
+	if from := l.From(auth0); from != 21 {
 		t.Errorf("read from %d", from)
 	}
 	l.Open(auth1)
@@ -549,4 +549,63 @@ func (h *history) unfinished(t fataler) int {
 	}
 	l.barrier()
 	return len(l.alerts)
+}
+
+// Nothing of a partition has to be read again once all that was read of it has been released, also where it may bring more: from
+// then on it may be gone, and nothing is lost. Where one event waits, it has to be read again from there.
+func TestAllReleased(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		before func(l *life)
+		from   int64 // where partition 0 has to be read again from; its records are at 0 and 10
+	}{
+		{"it waits for the other", func(*life) {}, 0},
+		{"silent, and its last event is not released", func(l *life) { l.Idle(auth0) }, 0},
+		{"silent, and overtaken", func(l *life) {
+			l.Idle(auth0)
+			l.take(1, ev(auth1, 20, "x", "u"))
+		}, 11},
+		{"silent, as all are, for a while", func(l *life) {
+			l.Idle(auth0)
+			l.Idle(auth1)
+			l.Tick("auth", 30)
+		}, 11},
+		{"ended, and its last event is not released", func(l *life) { l.End(auth0) }, 0},
+		{"ended, and overtaken", func(l *life) {
+			l.End(auth0)
+			l.take(1, ev(auth1, 20, "x", "u"))
+		}, 11},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			parts()
+			set := setOf(rule("r", 100, element{from: "auth", kind: "a"}, element{from: "auth", kind: "b"}))
+			l := newLife(t, set, engine.Options{Batch: 1}, engine.Stream{Name: "auth", Lateness: 5})
+			l.Open(auth0)
+			l.Open(auth1)
+			first, second := ev(auth0, 1, "a", "u"), ev(auth0, 9, "x", "u")
+			second.offset = 10
+			l.take(0, first)
+			l.take(0, second)
+			c.before(l)
+			l.barrier()
+			if s := l.disk.sources[0]; s.From != c.from || s.Read != 10 {
+				t.Errorf("position %+v", s)
+			}
+			l.crash(engine.Options{Batch: 1}, [3]int{2, len(l.read[1])})
+			if from := l.From(auth0); from != c.from {
+				t.Errorf("read from %d", from)
+			}
+			if _, waits := l.Unreleased(auth0); waits && c.from > 0 {
+				t.Error("something of it waits")
+			}
+			end := ev(auth1, 40, "b", "u")
+			end.offset = 10
+			l.take(1, end)
+			l.Finish(0)
+			l.barrier()
+			if len(l.alerts) != 1 || l.Summary().Streams[0].Events != 3+uint64(len(l.read[1])-1) {
+				t.Errorf("%d alerts, %+v", len(l.alerts), l.Summary().Streams[0])
+			}
+		})
+	}
 }

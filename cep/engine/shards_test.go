@@ -148,7 +148,7 @@ func TestRefusedOnce(t *testing.T) {
 	bad(0)
 	bad(7)
 	l.barrier()
-	if s := l.disk.sources[0]; s.From != 7 || s.Read != 7 { // nothing of it waits
+	if s := l.disk.sources[0]; s.From != 8 || s.Read != 7 { // nothing of it waits
 		t.Errorf("position %+v", s)
 	}
 	l.crash(engine.Options{}, [3]int{})

@@ -201,14 +201,14 @@ func (c *Core) adoptPartition(q *partitionState, id *cep.Partition, s *stream) *
 }
 
 // From is the offset from which a partition has to be read after [Resume], [Core.Swap] or [Restore]: that of a record which was
-// read before, or 0. Of one all of which was released it is the last record.
+// read before, or 0. Of one all of which was released it is one more than that of the last record, which is behind it.
 func (c *Core) From(id *cep.Partition) int64 {
 	p := c.partitions[id]
 	switch {
 	case p == nil:
 		return 0
 	case len(p.marks) == 0:
-		return max(p.again, 0)
+		return p.again + 1
 	default:
 		return p.marks[0].offset
 	}
@@ -233,7 +233,7 @@ func (s *standing) sources() []checkpoint.SourcePosition {
 			p := &s.Streams[i].Partitions[j]
 			x := checkpoint.SourcePosition{Stream: s.Streams[i].Name, Partition: p.Name, From: max(p.Offset, 0), Read: p.Read}
 			if p.Done {
-				x.From, x.Ended = max(p.Read, 0), p.Ended
+				x.From, x.Ended = p.Read+1, p.Ended
 			}
 			list = append(list, x)
 		}

@@ -73,6 +73,14 @@ func (r *topicReader) SeekStart(context.Context) (int64, error) {
 	return int64(10 * r.topic.first), nil
 }
 
+// SeekTo implements [source.Reader].
+func (r *topicReader) SeekTo(offset int64) error {
+	if first := int64(10 * r.topic.first); first > 0 && offset <= first-10 {
+		return fmt.Errorf("offset %d: %w", offset, source.ErrGone)
+	}
+	return r.tapeReader.SeekTo(offset)
+}
+
 func (r *topicReader) goTo(record int) {
 	r.source.mu.Lock()
 	defer r.source.mu.Unlock()

@@ -166,10 +166,7 @@ func (c *committer) engine(f *flight) (*checkpoint.Commit, error) {
 		Sources: make([]checkpoint.SourcePosition, 0, len(f.cut.Sources)),
 	}
 	for _, p := range f.cut.Sources {
-		// The engine knows offsets of records only: the one behind the last is at least one more, and a source can go there.
-		if p.Read++; p.Ended {
-			p.From = p.Read
-		}
+		p.Read++ // the engine knows offsets of records only: the one behind the last is at least one more, and a source can go there
 		part.Manifest.Sources = append(part.Manifest.Sources, p)
 	}
 	known := map[*rules.Set]checkpoint.RuleSet{}

@@ -81,16 +81,17 @@ type input struct {
 
 	// The rest belongs to the sequencer.
 
-	ready     bool          // it stands in a queue of its stream
-	rereading bool          // it has not been read again as far as before
-	read      int64         // the offset behind the last record pushed
-	last      int64         // the offset of that record
-	next      source.Reader // found while this one was not known to have ended
-	silence   time.Time
-	idle      bool
-	wasIdle   bool // it was in the epoch that the job began with, and nothing has come of it since
-	ended     bool
-	failed    error
+	ready      bool          // it stands in a queue of its stream
+	rereading  bool          // it has not been read again as far as before
+	unreleased bool          // not all of it was released when silence was looked for last
+	read       int64         // the offset behind the last record pushed
+	last       int64         // the offset of that record
+	next       source.Reader // found while this one was not known to have ended
+	silence    time.Time
+	idle       bool
+	wasIdle    bool // it was in the epoch that the job began with, and nothing has come of it since
+	ended      bool
+	failed     error
 }
 
 // run is the goroutine of the input: it reads until the partition's end or that of ctx. What the end means is for the

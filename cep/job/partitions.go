@@ -137,16 +137,19 @@ func (s *sequencer) list(st *stream) {
 		return
 	}
 	st.listed = true
-	idle := 0
+	absent, bare := 0, st.bare()
 	for _, in := range st.inputs {
 		in.silence = s.now
 		if in.reader != nil || in.ended {
 			continue
 		}
-		idle++
+		absent++
 		log := s.config.Logger.With("stream", st.Name, "partition", in.id.Name, "read", in.again)
 		switch {
-		case s.config.AcceptGap:
+		case s.config.AcceptGap || !in.rereading && !bare:
+			if !in.rereading {
+				log.Info("the partition is not there, and all that was read of it has been released: its stream does not wait for it")
+			}
 			s.lose(in)
 			s.core.Idle(in.id)
 			in.idle = true
@@ -163,7 +166,17 @@ func (s *sequencer) list(st *stream) {
 	if st.fresh && len(st.starts) > 0 {
 		st.held, s.asked = true, true // the places to begin at have to be in an epoch first
 	}
-	s.config.Logger.Info("the stream is read", "stream", st.Name, "partitions", len(st.inputs), "absent", idle)
+	s.config.Logger.Info("the stream is read", "stream", st.Name, "partitions", len(st.inputs), "absent", absent)
+}
+
+// bare says that the source has found nothing at all. What it had may only not be there yet: a disk that is not mounted.
+func (s *stream) bare() bool {
+	for _, in := range s.inputs {
+		if in.reader != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // close takes note that no partition of a stream can appear any more. Those that are not there never will be.

@@ -439,7 +439,7 @@ func (s *sequencer) push(in *input, b *batch) {
 		}
 		s.core.PushRecord(in.id, &it.ev, copyRaw{}, it.record)
 	}
-	s.released = false
+	s.released, in.unreleased = false, true
 	if in.rereading && in.read >= in.again {
 		s.reread(in)
 	}

@@ -120,8 +120,22 @@ func (s *sequencer) tick(st *stream) {
 	}
 	st.ticked = s.now
 	if passed := s.now.Sub(since); passed > 0 && !since.IsZero() {
+		s.noteReleased(st)
 		s.core.Tick(st.Name, passed)
 		s.released = false
+	}
+}
+
+// noteReleased has an epoch know that silence has released the last of what was read: what that came from may be gone at the next
+// start, long before anything else happens.
+func (s *sequencer) noteReleased(st *stream) {
+	for _, in := range st.inputs {
+		if !in.unreleased {
+			continue
+		}
+		if _, in.unreleased = s.core.Unreleased(in.id); !in.unreleased {
+			s.dirty = true
+		}
 	}
 }
 

@@ -227,12 +227,11 @@ func (j *Job) makeStreams(m *checkpoint.Manifest, mem memory) {
 				in = &input{stream: st, id: id, from: p.From, past: -1}
 				st.inputs[p.Partition] = in
 			}
-			in.again = p.Read
-			if p.Read > 0 && !p.Ended {
+			in.again, in.ended = p.Read, p.Ended
+			if p.Read > 0 {
 				in.from = j.core.From(id)
 			}
-			in.rereading = in.from < in.again
-			in.ended = p.Ended
+			in.rereading = in.from < in.again // not where all that was read has been released
 		}
 	}
 	for _, st := range j.streams {
