@@ -196,6 +196,15 @@ func TestTopics(t *testing.T) {
 		if _, err := client.Topic(t.Context(), "no-such-topic"); !errors.Is(err, kafkawire.CodeUnknownTopic) || !strings.Contains(err.Error(), "no-such-topic") {
 			t.Errorf("an unknown topic: %v", err)
 		}
+		other := c.Topic(t, 2)
+		see(t, client, other)
+		named, missing, err := client.Named(t.Context(), []string{other, "no-such-topic", name})
+		if err != nil || len(named) != 2 || named[0].Name != other || len(named[0].Partitions) != 2 || named[1].ID != made.ID || !slices.Equal(missing, []string{"no-such-topic"}) {
+			t.Errorf("%+v, missing %q, %v", named, missing, err)
+		}
+		if named, missing, err := client.Named(t.Context(), nil); len(named) > 0 || len(missing) > 0 || err != nil {
+			t.Errorf("no names: %+v, missing %q, %v", named, missing, err)
+		}
 		config, err := client.TopicConfig(t.Context(), name, "cleanup.policy", "max.message.bytes")
 		if err != nil {
 			t.Fatal(err)

@@ -63,6 +63,41 @@ func (c *Client) Topics(ctx context.Context) ([]Topic, error) {
 	return topics, err
 }
 
+// Named returns the topics of these names by one request, in order of the names, and which names there are no topics of. What else
+// is wrong with some is an error beside the others. Metadata v12; it never creates a topic.
+func (c *Client) Named(ctx context.Context, names []string) (topics []Topic, missing []string, err error) {
+	if len(names) == 0 {
+		return nil, nil, nil // an empty list would do, and the next reader would take it for all
+	}
+	err = c.retry(ctx, "named topics", func() error {
+		topics, missing = topics[:0], missing[:0]
+		m, err := c.metadata(ctx, names)
+		if err != nil {
+			return err
+		}
+		answered := make(map[string]metadataTopic, len(m.topics))
+		for _, t := range m.topics {
+			answered[t.Name] = t
+		}
+		var errs []error
+		for _, name := range names {
+			t, ok := answered[name]
+			switch {
+			case !ok:
+				errs = append(errs, fmt.Errorf("%s: topic %s is not in the answer", apiMetadata.name, name))
+			case t.code == CodeUnknownTopic:
+				missing = append(missing, name)
+			case t.code != codeNone:
+				errs = append(errs, &BrokerError{API: apiMetadata.name + " " + name, Code: t.code})
+			default:
+				topics = append(topics, t.Topic)
+			}
+		}
+		return errors.Join(errs...)
+	})
+	return topics, missing, err
+}
+
 // Topic returns one topic; an error with CodeUnknownTopic where it does not exist. Metadata v12; it never creates the topic.
 func (c *Client) Topic(ctx context.Context, name string) (Topic, error) {
 	var t Topic
@@ -75,7 +110,7 @@ func (c *Client) Topic(ctx context.Context, name string) (Topic, error) {
 
 // topic asks once.
 func (c *Client) topic(ctx context.Context, name string) (Topic, error) {
-	m, err := c.metadata(ctx, &name)
+	m, err := c.metadata(ctx, []string{name})
 	if err != nil {
 		return Topic{}, err
 	}
@@ -99,15 +134,17 @@ type metadataTopic struct {
 	code Code
 }
 
-// metadata asks for one topic, or all.
-func (c *Client) metadata(ctx context.Context, name *string) (metadata, error) {
+// metadata asks for topics; nil: for all.
+func (c *Client) metadata(ctx context.Context, names []string) (metadata, error) {
 	var r request
-	if name == nil {
+	if names == nil {
 		r.null()
 	} else {
-		r.list(1)
+		r.list(len(names))
+	}
+	for _, name := range names {
 		r.id(TopicID{})
-		r.string(*name)
+		r.string(name)
 		r.noTags()
 	}
 	r.boolean(false) // Nothing is created by looking.
@@ -221,7 +258,7 @@ func (c *Client) CreateTopic(ctx context.Context, n NewTopic) (Topic, error) {
 	r.noTags()
 	sent := false
 	err := c.retry(ctx, "create topic "+n.Name, func() error {
-		m, err := c.metadata(ctx, &n.Name)
+		m, err := c.metadata(ctx, []string{n.Name})
 		if err != nil {
 			return err
 		}

@@ -56,23 +56,29 @@ func (s *Source) list(ctx context.Context) ([]kafkawire.Topic, error) {
 		}
 		return slices.DeleteFunc(all, func(t kafkawire.Topic) bool { return t.Internal || !s.pattern.MatchString(t.Name) }), nil
 	}
-	var topics []kafkawire.Topic
-	missing := &missingError{}
-	for _, name := range s.config.Topics {
-		t, err := s.client.Topic(ctx, name)
-		switch {
-		case errors.Is(err, kafkawire.CodeUnknownTopic):
-			missing.topics = append(missing.topics, name)
-		case err != nil:
-			return nil, fmt.Errorf("look for topic %s: %w", name, err)
-		default:
-			topics = append(topics, t)
-		}
-	}
-	if len(missing.topics) > 0 {
-		return topics, missing
+	topics, missing, err := s.client.Named(ctx, s.config.Topics)
+	switch {
+	case err != nil:
+		return topics, fmt.Errorf("look for %s: %w", s.asked(), err)
+	case len(missing) > 0:
+		return topics, &missingError{missing}
 	}
 	return topics, nil
+}
+
+// namedMax is how many topics a message names.
+const namedMax = 3
+
+// asked says which topics are looked for.
+func (s *Source) asked() string {
+	names := s.config.Topics
+	if len(names) == 1 {
+		return "topic " + names[0]
+	}
+	if more := len(names) - namedMax; more > 0 {
+		return fmt.Sprintf("topics %s and %d more", strings.Join(names[:namedMax], ", "), more)
+	}
+	return "topics " + strings.Join(names, ", ")
 }
 
 // readersOf makes the readers of a topic's partitions from a number on. Where they begin and end is asked for now: what is
