@@ -51,6 +51,8 @@ type ruleChecker struct {
 	// uses are the compiled expressions, for what the rule keeps and for warnings.
 	uses   []use
 	failed bool
+	// trees are what the expressions were compiled from, for lint.
+	trees *expression.Trees
 	// nameTexts are where the names of steps, absences and entries of `without` stand.
 	nameTexts map[string]*text
 	// parts are the elements of the rule's sequence that could be read, leaves those of all nesting; none where the rule
@@ -99,8 +101,8 @@ func (c *ruleChecker) warn(t *text, code, hint, format string, args ...any) {
 func (c *checker) checkRule(own *ruleSyntax) *Rule {
 	r := &ruleChecker{
 		checker: c, own: own, all: withDefaults(own), aggregates: &expression.Aggregates{}, names: map[string]int{},
-		nameTexts: map[string]*text{},
-		rule:      &Rule{Pos: own.id.Pos},
+		nameTexts: map[string]*text{}, trees: &expression.Trees{},
+		rule: &Rule{Pos: own.id.Pos},
 	}
 	r.rule.ID = own.id.value
 	r.meta()

@@ -80,6 +80,7 @@ const (
 	codeState        = "CEP0171"
 	codeNoRule       = "CEP0172"
 	codeSilenceless  = "CEP0173"
+	codeHidden       = "CEP0174"
 	codeRow          = "CEP0301"
 	codeRowSteps     = "CEP0302"
 	codeRowWord      = "CEP0303"
@@ -189,7 +190,10 @@ var fileCodes = []Code{
 	{codeAnyLoop, "A loop that takes `any` without an upper bound.", "With n events that fit it has 2^n candidates.", true},
 	{codeAny, "`contiguity: any` keeps waiting after it has taken an event.", "Every event that fits is another candidate. It is right where each pair is wanted, and costs accordingly.", true},
 	{codeTail, "A last step that can never be longer than its minimum.", "The first match takes its start with it, so an open loop or optional step at the end stops at its shortest.", true},
-	{codeNever, "The step can never be reached.", "Its condition contradicts the rule's `where`, or the limits of the rule are lower than what it must take.", true},
+	{
+		codeNever, "A condition can never hold, or a step never be reached.",
+		"The condition contradicts itself, the rule's `where`, what the key or `times` sees to, or the limits of the rule are lower than what it must take. It is said only where it is certain, whatever the events are.", true,
+	},
 	{codeNoTimeout, "`on_timeout: emit` in a rule in which nothing times out.", "", true},
 	{codeTestStream, "A test sends events to a stream that the rule does not read.", "", true},
 	{codeGreedy, "A step may fit what the greedy loop before it takes.", "A greedy loop gives nothing back: an event that fits both is always the loop's, and the step is never reached.", true},
@@ -197,5 +201,6 @@ var fileCodes = []Code{
 	{codeState, "The rule's state is large by nature.", "Every value of the time it looks back over is kept, for each key.", true},
 	{codeNoRule, "A condition names a rule whose alerts do not exist.", "", true},
 	{codeSilenceless, "A silence is for a rule that is not there.", "Rules come and go, and a silence that was left behind keeps nothing else from running. Remove it, or mend the id.", true},
+	{codeHidden, "An exception hides every event.", "What the rule, or a step, asks of an event is enough for the exception too, so nothing is left.", true},
 	{codeAfterAbsence, "`after_match` goes on from an absence.", "An absence takes no event, so nothing is skipped.", true},
 }

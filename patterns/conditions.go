@@ -20,6 +20,7 @@ func (c *ruleChecker) compile(t *text, place *expression.Place) *expression.Expr
 func (c *ruleChecker) compileAt(t *text, source string, offset int, place *expression.Place) *expression.Expr {
 	place.Schema = c.schema
 	place.Lists, place.Maps, place.Macros = c.lists, c.maps, c.macros
+	place.Trees = c.trees
 	e, problems := expression.Compile(source, place)
 	c.problems(t, offset, problems)
 	if e == nil {

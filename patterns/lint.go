@@ -26,6 +26,7 @@ func (c *ruleChecker) lint() {
 		c.lintTail()
 		c.lintReach()
 	}
+	c.lintClashes()
 	c.lintNames()
 	c.lintState()
 	c.lintFields()
@@ -63,22 +64,21 @@ func (c *ruleChecker) lintGreedy(p *part) {
 		return
 	}
 	for _, q := range p.next() {
-		if q != p && !disjoint(p.el, q.el) {
+		if q != p && !c.disjoint(p.el, q.el) {
 			c.warn(q.syntax.name, codeGreedy, "let the condition of the greedy loop leave out what the step takes", "%q may fit what the greedy loop %q takes, and is never reached then", q.syntax.name.value, p.syntax.name.value)
 		}
 	}
 }
 
 // disjoint reports whether no event can be taken by both steps, as far as that can be seen.
-func disjoint(a, b *Element) bool {
+func (c *ruleChecker) disjoint(a, b *Element) bool {
 	if !slices.ContainsFunc(a.From, func(s string) bool { return slices.Contains(b.From, s) }) {
 		return true
 	}
 	if a.Where == nil || b.Where == nil {
 		return false
 	}
-	_, ok := contradiction(a.Where, b.Where)
-	return ok || a.Where.Canonical == "not ("+b.Where.Canonical+")" || b.Where.Canonical == "not ("+a.Where.Canonical+")"
+	return c.trees.Exclude(a.Where, b.Where) || listed(a.Where, b.Where)
 }
 
 // lintTail warns of a last step that stops at its shortest (S5.4).
@@ -115,16 +115,8 @@ func (c *ruleChecker) lintTailOf(p *part) {
 	}
 }
 
-// lintReach warns of steps that can never be reached.
+// lintReach warns of matches that can never be complete.
 func (c *ruleChecker) lintReach() {
-	for i, p := range c.leaves {
-		if p.el.Where == nil || i > 0 && c.leaves[i-1].syntax == p.syntax {
-			continue
-		}
-		if slot, ok := contradiction(c.rule.Where, p.el.Where); ok {
-			c.warn(p.syntax.where, codeNever, "", "%q can never fit: its condition on %s contradicts the \"where\" of the rule", p.syntax.name.value, c.schema.Name(slot))
-		}
-	}
 	if least, limit := leastEvents(c.rule.Elements), c.rule.Limits.EventsPerMatch; least > limit {
 		c.warn(c.own.id, codeNever, "raise limits.events_per_match", "a match of rule %q takes %d events or more, and %d are allowed", c.rule.ID, least, limit)
 	}
@@ -180,24 +172,18 @@ func bounded(elements []Element) bool {
 	})
 }
 
-// contradiction finds a field that two conditions want to have different values.
-func contradiction(a, b *expression.Expr) (slot int, ok bool) {
-	if a == nil || b == nil {
-		return 0, false
-	}
+// listed reports whether two conditions want a field to have different values, by what the lists of files hold now.
+func listed(a, b *expression.Expr) bool {
 	for _, x := range a.Equalities {
 		for _, y := range b.Equalities {
-			if x.Slot != y.Slot || len(x.Values) == 0 || len(y.Values) == 0 {
-				continue
-			}
-			if !slices.ContainsFunc(x.Values, func(v cep.Value) bool {
+			if x.Slot == y.Slot && len(x.Values) > 0 && len(y.Values) > 0 && !slices.ContainsFunc(x.Values, func(v cep.Value) bool {
 				return slices.ContainsFunc(y.Values, func(w cep.Value) bool { return cep.Equal(v, w) })
 			}) {
-				return x.Slot, true
+				return true
 			}
 		}
 	}
-	return 0, false
+	return false
 }
 
 // lintNames warns of steps named like a field.

@@ -39,7 +39,9 @@ func (c *checker) tables(documents []*document) {
 			if !name(t.name) {
 				continue
 			}
-			c.lists[t.name.value] = expression.NewList(c.list(t))
+			l := expression.NewList(c.list(t))
+			l.Reloads = t.file != nil
+			c.lists[t.name.value] = l
 		}
 		for _, t := range d.maps {
 			if !name(t.name) {

@@ -109,6 +109,8 @@ type Place struct {
 	Macros map[string]string
 	// Aggregates is the rule's table; sums, counts and the like over steps are added to it.
 	Aggregates *Aggregates
+	// Trees gets what the expression was compiled from; nil where nobody asks.
+	Trees *Trees
 }
 
 // Aggregates is the table of a rule's aggregates: equal ones are shared.
@@ -157,5 +159,6 @@ func Compile(text string, place *Place) (*Expr, []Problem) {
 		x.Path = n.names
 	}
 	x.evaluator(n)
+	place.Trees.add(x, n)
 	return x, found
 }

@@ -10,6 +10,8 @@ type List struct {
 	members  map[string]struct{}
 	values   []cep.Value
 	networks networks
+	// Reloads says that the values come from a file: what they are now says nothing of later.
+	Reloads bool
 }
 
 // NewList returns the set of the values; what cannot be compared for equality (null, "", lists, objects) is left out.
