@@ -20,6 +20,7 @@ type mouth struct {
 	answer func(b sinks.Batch) (taken int, err error)
 }
 
+func (m *mouth) Peek(context.Context) (sinks.Progress, error) { return sinks.Progress{}, nil }
 func (m *mouth) Open(context.Context) (sinks.Progress, error) { return sinks.Progress{}, nil }
 func (m *mouth) Begin(context.Context, sinks.Progress) error  { return nil }
 func (m *mouth) Close() error                                 { return nil }

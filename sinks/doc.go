@@ -5,6 +5,9 @@
 // Publisher sends what the outbox holds, follows the destination's answers, and lets the outbox forget what is safe there.
 //
 //	p := sinks.NewPublisher(sinks.PublisherConfig{Name: "out", Sink: sink, Outbox: outbox})
+//	if _, err := p.Peek(ctx); sinks.Permanent(err) {
+//		return err // as below, and whoever publishes there is left alone
+//	}
 //	if err := p.Open(ctx); sinks.Permanent(err) {
 //		return err // the destination holds other messages, or belongs to somebody else
 //	}
@@ -25,6 +28,9 @@
 //  5. It stands above our last message: an older epoch was restored. Nothing is sent before we get there; then it is 3.
 //  6. It has forgotten who owns it ([FencedError] with Forgotten): open it again, which is 1 or 3.
 //  7. Somebody else owns it (FencedError): it stops.
+//
+// Opening takes the destination from whoever owns it. Peeking does not: where several destinations are to be opened, all of them
+// are asked first, so that one which speaks against it leaves the owners of the others alone.
 //
 // What an answer has acknowledged is forgotten a grace period later, when another answer confirms it.
 //

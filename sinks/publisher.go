@@ -144,6 +144,23 @@ func defaulted[T int | time.Duration](v, def T) T {
 	return v
 }
 
+// Peek returns where the destination stands, without a fence and without a change here or there. Its error is the one that Open
+// would return: one that is [Permanent] says that the job must not start, and that nothing was done to a job that runs elsewhere.
+// Open decides anew, since the destination may move between the two. It comes before Open, if at all.
+func (p *Publisher) Peek(ctx context.Context) (Progress, error) {
+	if p.c.Guarantee != ExactlyOnce {
+		return Progress{}, nil // nothing there speaks against a start
+	}
+	at, err := p.c.Sink.Peek(ctx)
+	if err == nil {
+		_, err = p.decide(ctx, at, p.c.Outbox.Range())
+	}
+	if err != nil {
+		return Progress{}, fmt.Errorf("peek at sink %s: %w", p.c.Name, err)
+	}
+	return at, nil
+}
+
 // Open opens the sink, compares positions, and begins a lineage where one is due. An error that is [Permanent] says that the
 // job must not start; after any other one Run goes on trying.
 func (p *Publisher) Open(ctx context.Context) error {

@@ -538,6 +538,8 @@ func TestDestinationThatLies(t *testing.T) {
 // liar is a destination that says it stands at the beginning and takes nothing from there.
 type liar struct{ calls int }
 
+func (l *liar) Peek(context.Context) (sinks.Progress, error) { return sinks.Progress{Lineage: 1}, nil }
+
 func (l *liar) Open(context.Context) (sinks.Progress, error) { return sinks.Progress{Lineage: 1}, nil }
 func (l *liar) Begin(context.Context, sinks.Progress) error  { return nil }
 func (l *liar) Close() error                                 { return nil }

@@ -116,6 +116,15 @@ func (g Guarantee) MarshalText() ([]byte, error) { return []byte(g.String()), ni
 // the caller tries again after a while. A call ends in bounded time by itself: the sink has the time-outs that fit its
 // destination.
 type Sink interface {
+	// Peek returns where the destination stands, as Open would, and leaves it alone: whoever owns it goes on writing, and nothing
+	// there has another owner or position afterwards. What a call of the owner has under way is waited for, since the position
+	// may be about to move. A destination that is not there, or that nobody has begun, stands at the zero Progress; so does one
+	// that keeps no position.
+	//
+	// It may be called at any time, before Open as well, while others own the destination and write to it. What it returns is as
+	// old as the call: only what Open returns stays. Its errors are those of Open: one that is [Permanent] would have stopped
+	// Open too.
+	Peek(ctx context.Context) (Progress, error)
 	// Open fences every predecessor and returns where the destination stands. A sink that keeps no position there returns
 	// the zero Progress. It is called again after [FencedError] says that the destination forgot who owns it, and after a
 	// new start; never because a connection broke.

@@ -25,6 +25,9 @@ type hook struct {
 	got     []string
 }
 
+// Peek implements [sinks.Sink].
+func (h *hook) Peek(context.Context) (sinks.Progress, error) { return sinks.Progress{}, nil }
+
 // Open implements [sinks.Sink].
 func (h *hook) Open(context.Context) (sinks.Progress, error) { return sinks.Progress{}, nil }
 

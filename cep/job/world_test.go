@@ -341,6 +341,14 @@ type mortal struct {
 
 var errDead = errors.New("the process is dead")
 
+// Peek implements [sinks.Sink].
+func (m *mortal) Peek(ctx context.Context) (sinks.Progress, error) {
+	if m.dead.Load() {
+		return sinks.Progress{}, errDead
+	}
+	return m.Sink.Peek(ctx)
+}
+
 // Open implements [sinks.Sink].
 func (m *mortal) Open(ctx context.Context) (sinks.Progress, error) {
 	if m.dead.Load() {

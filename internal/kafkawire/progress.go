@@ -41,7 +41,7 @@ func (r *progressReader) read(ctx context.Context) (standing, error) {
 	if r.offset > end { // The log was cut: what was read last may be gone.
 		r.offset, r.last = -1, standing{}
 	}
-	moved := time.Now()
+	moved, pause := time.Now(), minPause
 	for r.offset < end {
 		var before int64
 		err := r.client.retry(ctx, "positions", func() error {
@@ -52,10 +52,16 @@ func (r *progressReader) read(ctx context.Context) (standing, error) {
 			return standing{}, err
 		}
 		if r.offset > before {
-			moved = time.Now()
-		} else if time.Since(moved) > r.client.config.RetryFor {
+			moved, pause = time.Now(), minPause
+			continue
+		}
+		if time.Since(moved) > r.client.config.RetryFor {
 			return standing{}, fmt.Errorf("%s/%d: a transaction is open at offset %d and hides what stands behind it; it ends with its time-out, or hangs since the broker lost its marker (kafka-transactions.sh find-hanging): %w", r.topic.Name, r.partition, r.offset, CodeOffsetNotAvailable)
 		}
+		if err := sleep(ctx, pause); err != nil { // a leader that holds no fetch back answers at once
+			return standing{}, err
+		}
+		pause = min(2*pause, maxPause)
 	}
 	return r.last, nil
 }

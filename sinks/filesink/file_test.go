@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"hash/crc32"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -380,8 +381,10 @@ func TestOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = k.Close() }()
-	if _, err := k.Open(t.Context()); !errors.Is(err, sinks.ErrStop) || !strings.Contains(err.Error(), `"job/out"`) {
-		t.Errorf("open: %v", err)
+	for name, call := range map[string]func(context.Context) (sinks.Progress, error){"peek": k.Peek, "open": k.Open} {
+		if _, err := call(t.Context()); !errors.Is(err, sinks.ErrStop) || !strings.Contains(err.Error(), `"job/out"`) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 	f.publish(1) // and the owner goes on
 	if _, err := filesink.New(filesink.Config{Path: f.path, Owner: strings.Repeat("x", 5000)}); err == nil {
@@ -403,9 +406,39 @@ func TestPositionIsGone(t *testing.T) {
 	if e, ok := errors.AsType[*sinks.FencedError](err); !ok || !e.Forgotten {
 		t.Fatalf("publish: %v", err)
 	}
+	if at, err := newSink(t, f.path).Peek(t.Context()); err != nil || at != (sinks.Progress{}) {
+		t.Errorf("peek: %+v, %v", at, err)
+	}
+	if _, err := os.Stat(f.path + ".position"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a peek made the position: %v", err)
+	}
 	at, err := f.k.Open(t.Context())
 	if err != nil || at != (sinks.Progress{}) {
 		t.Errorf("open: %+v, %v", at, err)
+	}
+}
+
+// TestPeekTouchesNothing: no file is made or changed, whether one is there or not.
+func TestPeekTouchesNothing(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "alerts.jsonl")
+	if at, err := newSink(t, path).Peek(t.Context()); err != nil || at != (sinks.Progress{}) {
+		t.Errorf("peek: %+v, %v", at, err)
+	}
+	if made, err := os.ReadDir(dir); err != nil || len(made) > 0 {
+		t.Errorf("a peek made %v, %v", made, err)
+	}
+	f := newFile(t)
+	f.publish(3)
+	before, err := os.ReadFile(f.path + ".position")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at, err := newSink(t, f.path).Peek(t.Context()); err != nil || at != f.at {
+		t.Errorf("peek: %+v, %v, want %+v", at, err, f.at)
+	}
+	if now, err := os.ReadFile(f.path + ".position"); err != nil || !bytes.Equal(now, before) {
+		t.Errorf("a peek changed the position: %v", err)
 	}
 }
 
@@ -444,8 +477,10 @@ func TestDamagedPosition(t *testing.T) {
 	f.want(f.path, first)
 	f.write(name, strings.Repeat("\x00", 8192))
 	k := newSink(t, f.path)
-	if _, err := k.Open(t.Context()); !errors.Is(err, sinks.ErrStop) || !strings.Contains(err.Error(), "damaged") {
-		t.Errorf("open: %v", err)
+	for name, call := range map[string]func(context.Context) (sinks.Progress, error){"peek": k.Peek, "open": k.Open} {
+		if _, err := call(t.Context()); !errors.Is(err, sinks.ErrStop) || !strings.Contains(err.Error(), "damaged") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
@@ -521,9 +556,10 @@ func TestInTheMiddleOfACall(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := newSink(t, f.path)
-	_, err = k.Open(t.Context())
-	if err == nil || sinks.Permanent(err) || !strings.Contains(err.Error(), "locked by process") {
-		t.Fatalf("open: %v", err)
+	for name, call := range map[string]func(context.Context) (sinks.Progress, error){"peek": k.Peek, "open": k.Open} {
+		if _, err := call(t.Context()); err == nil || sinks.Permanent(err) || !strings.Contains(err.Error(), "locked by process") {
+			t.Fatalf("%s: %v", name, err)
+		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -206,6 +206,18 @@ func (s *Sink) Open(ctx context.Context) (at sinks.Progress, err error) {
 	return p.progress(), nil
 }
 
+// Peek implements [sinks.Sink]. It holds the lock for as long as reading takes: what it reads is whole, and an owner that is
+// about to write waits for that instant only.
+func (s *Sink) Peek(ctx context.Context) (at sinks.Progress, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, missing, err := s.lock(ctx)
+	if err != nil || missing {
+		return at, err
+	}
+	return p.progress(), s.unlock()
+}
+
 // fencedBy is the error of one whose place was taken.
 func (s *Sink) fencedBy(p *position) error {
 	return &sinks.FencedError{Owner: p.Holder, Forgotten: p.Fence < s.fence}

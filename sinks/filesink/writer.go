@@ -28,6 +28,11 @@ func NewWriter(w io.Writer, format sinks.Format, source string) *Writer {
 	return &Writer{w: w, format: format, source: source}
 }
 
+// Peek implements [sinks.Sink]: there is no position.
+func (w *Writer) Peek(ctx context.Context) (sinks.Progress, error) {
+	return sinks.Progress{}, ctx.Err()
+}
+
 // Open implements [sinks.Sink].
 func (w *Writer) Open(ctx context.Context) (sinks.Progress, error) {
 	return sinks.Progress{}, ctx.Err()

@@ -75,17 +75,63 @@ func New(c Config) (*Sink, error) {
 	}, nil
 }
 
+// Peek returns where the destination stands, as a reader of committed records finds it: nothing is asked of the transactional
+// id, and no topic is made.
+func (s *Sink) Peek(ctx context.Context) (sinks.Progress, error) {
+	if s.config.Guarantee != sinks.ExactlyOnce {
+		return sinks.Progress{}, nil
+	}
+	at, err := s.peek(ctx)
+	if err != nil {
+		return sinks.Progress{}, s.failed("peek", s.unusable(ctx, err))
+	}
+	return at, nil
+}
+
+func (s *Sink) peek(ctx context.Context) (sinks.Progress, error) {
+	if s.closed.Load() {
+		return sinks.Progress{}, kafkawire.ErrClosed
+	}
+	for _, name := range []string{s.config.Topic, s.config.LettersTopic} {
+		if name == "" {
+			continue
+		}
+		if _, _, err := s.existing(ctx, name); err != nil {
+			return sinks.Progress{}, err
+		}
+	}
+	t, there, err := s.existing(ctx, s.config.ProgressTopic)
+	if err != nil || !there {
+		return sinks.Progress{}, err
+	}
+	if err := s.compacted(ctx, t.Name); err != nil {
+		return sinks.Progress{}, err
+	}
+	stored, _, err := s.client.Progress(ctx, t, progressPartition, s.id)
+	if err != nil {
+		return sinks.Progress{}, err
+	}
+	at, err := s.stored(stored)
+	return at.progress(), err
+}
+
 // Open takes the transactional id over and returns where the destination stands. The order matters: a position that is read
 // before would be that of a predecessor whose last transaction is not over.
 func (s *Sink) Open(ctx context.Context) (sinks.Progress, error) {
 	at, err := s.own(ctx)
 	if err != nil {
-		if !s.checked && !kafkawire.Retriable(err) && !sinks.Permanent(err) && ctx.Err() == nil && !s.closed.Load() {
-			err = fmt.Errorf("%w: %w", sinks.ErrStop, err) // a certificate, a port, a name: no start before it is mended
-		}
-		return sinks.Progress{}, s.failed("open", err)
+		return sinks.Progress{}, s.failed("open", s.unusable(ctx, err))
 	}
 	return at, nil
+}
+
+// unusable makes an error that stops of one that is met before anything was found at the cluster, and that does not pass: a
+// certificate, a port, a name. No start goes on before it is mended.
+func (s *Sink) unusable(ctx context.Context, err error) error {
+	if !s.checked && !kafkawire.Retriable(err) && !sinks.Permanent(err) && ctx.Err() == nil && !s.closed.Load() {
+		return fmt.Errorf("%w: %w", sinks.ErrStop, err)
+	}
+	return err
 }
 
 func (s *Sink) own(ctx context.Context) (sinks.Progress, error) {
@@ -142,20 +188,29 @@ func (s *Sink) remade() {
 	}
 }
 
-// settle takes what stands at the cluster for the position; nothing is the position of nobody.
+// settle takes what stands at the cluster for the position.
 func (s *Sink) settle(stored []byte) error {
-	var at position
-	if len(stored) > 0 {
-		var err error
-		if at, err = readPosition(stored); err != nil {
-			return fmt.Errorf("%w: the record of %s in topic %s: %w", sinks.ErrStop, s.id, s.config.ProgressTopic, err)
-		}
-		if at.Owner != s.id {
-			return fmt.Errorf("%w: the record of %s in topic %s holds the position of %s", sinks.ErrStop, s.id, s.config.ProgressTopic, at.Owner)
-		}
+	at, err := s.stored(stored)
+	if err != nil {
+		return err
 	}
 	s.at, s.settled = at, true
 	return nil
+}
+
+// stored reads what stands at the cluster; nothing is the position of nobody.
+func (s *Sink) stored(value []byte) (position, error) {
+	if len(value) == 0 {
+		return position{}, nil
+	}
+	at, err := readPosition(value)
+	if err != nil {
+		return position{}, fmt.Errorf("%w: the record of %s in topic %s: %w", sinks.ErrStop, s.id, s.config.ProgressTopic, err)
+	}
+	if at.Owner != s.id {
+		return position{}, fmt.Errorf("%w: the record of %s in topic %s holds the position of %s", sinks.ErrStop, s.id, s.config.ProgressTopic, at.Owner)
+	}
+	return at, nil
 }
 
 // Begin makes p the position.

@@ -11,6 +11,9 @@ import (
 	"github.com/cepd/cepd/sinks"
 )
 
+// progressPartition is the partition of the progress topic that positions stand in: the only one of a topic that is made here.
+const progressPartition = 0
+
 // progressConfig is that of a progress topic which is made here. Opening reads it from its beginning, so it is kept short:
 // compaction leaves the newest segment alone, and after it one record for each sink and the markers of transactions that are
 // younger than delete.retention.ms. A sink that publishes 100 times a second fills a segment of 16 MiB in ten minutes.
@@ -61,6 +64,21 @@ func (s *Sink) findProgress(ctx context.Context) error {
 	if s.producer != nil && s.topics == topics {
 		return nil
 	}
+	if err := s.compacted(ctx, name); err != nil {
+		return err
+	}
+	p, err := s.client.NewProducer(kafkawire.ProducerConfig{
+		ID: s.id, Timeout: s.config.TransactionTimeout, Progress: t, ProgressPartition: progressPartition, Outputs: s.outputs(), BatchBytes: s.batchBytes(),
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %w", sinks.ErrStop, err)
+	}
+	s.producer, s.topics = p, topics
+	return nil
+}
+
+// compacted makes sure that the progress topic keeps the newest position of each sink.
+func (s *Sink) compacted(ctx context.Context, name string) error {
 	config, err := s.client.TopicConfig(ctx, name, "cleanup.policy")
 	switch {
 	case errors.Is(err, kafkawire.CodeTopicAuthorization):
@@ -71,13 +89,6 @@ func (s *Sink) findProgress(ctx context.Context) error {
 		return fmt.Errorf("%w: topic %s has cleanup.policy=%s, and would lose positions: set it to compact, or choose another progress topic",
 			sinks.ErrStop, name, config["cleanup.policy"])
 	}
-	p, err := s.client.NewProducer(kafkawire.ProducerConfig{
-		ID: s.id, Timeout: s.config.TransactionTimeout, Progress: t, ProgressPartition: 0, Outputs: s.outputs(), BatchBytes: s.batchBytes(),
-	})
-	if err != nil {
-		return fmt.Errorf("%w: %w", sinks.ErrStop, err)
-	}
-	s.producer, s.topics = p, topics
 	return nil
 }
 
@@ -127,13 +138,31 @@ func (s *Sink) lookUp(ctx context.Context, want kafkawire.NewTopic) (kafkawire.T
 			return t, err
 		}
 	}
+	return s.await(ctx, want.Name)
+}
+
+// existing returns a topic, if it is there; one that is not is an error where nobody will make it.
+func (s *Sink) existing(ctx context.Context, name string) (t kafkawire.Topic, there bool, err error) {
+	if !s.config.Create {
+		t, err = s.await(ctx, name)
+		return t, err == nil, err
+	}
+	t, err = s.client.Topic(ctx, name)
+	if errors.Is(err, kafkawire.CodeUnknownTopic) {
+		return t, false, nil
+	}
+	return t, err == nil, err
+}
+
+// await returns a topic that has been made.
+func (s *Sink) await(ctx context.Context, name string) (kafkawire.Topic, error) {
 	for end := time.Now().Add(topicPatience); ; {
-		t, err := s.client.Topic(ctx, want.Name)
+		t, err := s.client.Topic(ctx, name)
 		if !errors.Is(err, kafkawire.CodeUnknownTopic) {
 			return t, err
 		}
 		if time.Now().After(end) {
-			err = fmt.Errorf("topic %s does not exist: create it (docs/kafka.md says how), or let the sink do so: %w", want.Name, err)
+			err = fmt.Errorf("topic %s does not exist: create it (docs/kafka.md says how), or let the sink do so: %w", name, err)
 			if !s.checked {
 				err = fmt.Errorf("%w: %w", sinks.ErrStop, err) // later it was deleted, and may come back
 			}

@@ -1,6 +1,7 @@
 package memsink_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,8 +20,22 @@ const (
 	lossyVariable  = "CEPD_MEMSINK_LOSSY"
 )
 
+// peekMutants are sinks whose Peek breaks its promise. A destination cannot: it is asked nothing but where it stands.
+var peekMutants = map[string]func(k sinks.Sink) sinks.Sink{
+	"peek fences":        func(k sinks.Sink) sinks.Sink { return fencing{k} },
+	"peek finds nothing": func(k sinks.Sink) sinks.Sink { return blind{k} },
+}
+
+type fencing struct{ sinks.Sink }
+
+func (f fencing) Peek(ctx context.Context) (sinks.Progress, error) { return f.Open(ctx) }
+
+type blind struct{ sinks.Sink }
+
+func (b blind) Peek(ctx context.Context) (sinks.Progress, error) { return sinks.Progress{}, ctx.Err() }
+
 func TestConformance(t *testing.T) {
-	mutant := memsink.Sound
+	mutant, peeks := memsink.Sound, peekMutants[os.Getenv(mutantVariable)]
 	for _, m := range memsink.Mutants {
 		if m.String() == os.Getenv(mutantVariable) {
 			mutant = m
@@ -33,17 +48,22 @@ func TestConformance(t *testing.T) {
 			return memsink.Fault{LoseReply: calls.Add(1)%7 == 0 && lossy}
 		}})
 		return sinktest.Destination{
-			Sink:   func() sinks.Sink { return server.Sink() },
+			Sink: func() sinks.Sink {
+				if peeks != nil {
+					return peeks(server.Sink())
+				}
+				return server.Sink()
+			},
 			Bodies: server.Bodies,
 		}
 	}})
 }
 
 // suite runs the suite, or one test of it, on a mutant, and returns the names of what failed.
-func suite(t *testing.T, m memsink.Mutant, one string, lossy bool) (failed []string) {
+func suite(t *testing.T, mutant, one string, lossy bool) (failed []string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestConformance$"+one)
-	cmd.Env = append(os.Environ(), mutantVariable+"="+m.String())
+	cmd.Env = append(os.Environ(), mutantVariable+"="+mutant)
 	if lossy {
 		cmd.Env = append(cmd.Env, lossyVariable+"=1")
 	}
@@ -67,15 +87,22 @@ func TestSuiteCatchesMutants(t *testing.T) {
 		one, lossy := "", false
 		if m == memsink.PositionApart {
 			one, lossy = "/^through_a_publisher$", true
-			if failed := suite(t, memsink.Sound, one, lossy); failed != nil {
+			if failed := suite(t, memsink.Sound.String(), one, lossy); failed != nil {
 				t.Fatalf("a sound destination fails %v", failed)
 			}
 		}
-		failed := suite(t, m, one, lossy)
+		failed := suite(t, m.String(), one, lossy)
 		if failed == nil {
 			t.Errorf("mutant %q passes", m)
 		}
 		t.Logf("mutant %q: %v", m, failed)
+	}
+	for name := range peekMutants {
+		failed := suite(t, name, "", false)
+		if failed == nil {
+			t.Errorf("mutant %q passes", name)
+		}
+		t.Logf("mutant %q: %v", name, failed)
 	}
 }
 

@@ -16,12 +16,13 @@ type Call uint8
 
 // The calls.
 const (
-	Open Call = iota
+	Peek Call = iota
+	Open
 	Begin
 	Publish
 )
 
-var callNames = [...]string{"open", "begin", "publish"}
+var callNames = [...]string{"peek", "open", "begin", "publish"}
 
 // String names the call.
 func (c Call) String() string { return callNames[c] }

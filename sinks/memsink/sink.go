@@ -21,6 +21,21 @@ type Sink struct {
 
 var _ sinks.Sink = (*Sink)(nil)
 
+// Peek implements [sinks.Sink].
+func (k *Sink) Peek(ctx context.Context) (at sinks.Progress, err error) {
+	if k.closed.Load() {
+		return at, errClosed
+	}
+	err = k.server.call(ctx, Peek, nil, func(now *state, _ Fault) error {
+		at = now.stands()
+		return nil
+	})
+	if err != nil {
+		return sinks.Progress{}, err
+	}
+	return at, nil
+}
+
 // Open implements [sinks.Sink].
 func (k *Sink) Open(ctx context.Context) (at sinks.Progress, err error) {
 	if k.closed.Load() {
@@ -40,16 +55,21 @@ func (k *Sink) Open(ctx context.Context) (at sinks.Progress, err error) {
 			now.fence = max(now.fence, k.fence) + 1
 			now.token = k.token
 		}
-		k.fence, at = now.fence, now.at
-		if !now.known {
-			at = now.witness
-		}
+		k.fence, at = now.fence, now.stands()
 		return nil
 	})
 	if err != nil {
 		return sinks.Progress{}, err
 	}
 	return at, nil
+}
+
+// stands is the position, or what can be read off the messages where it is lost.
+func (s *state) stands() sinks.Progress {
+	if s.known {
+		return s.at
+	}
+	return s.witness
 }
 
 // Begin implements [sinks.Sink].

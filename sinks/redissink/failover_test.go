@@ -114,6 +114,9 @@ func TestDemotedMaster(t *testing.T) {
 			if _, err := s.Open(t.Context()); err == nil || !strings.Contains(err.Error(), "READONLY") {
 				t.Fatalf("open at a demoted master: %v", err)
 			}
+			if at, err := s.Peek(t.Context()); err == nil || !strings.Contains(err.Error(), "READONLY") {
+				t.Fatalf("peek at a demoted master: %v, %v", at, err)
+			}
 		}
 	})
 }

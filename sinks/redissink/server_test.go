@@ -240,6 +240,9 @@ func TestRights(t *testing.T) {
 			})
 		}
 		all := func(s *Sink) error {
+			if _, err := s.Peek(t.Context()); err != nil {
+				return err
+			}
 			at, err := s.Open(t.Context())
 			if err != nil {
 				return err

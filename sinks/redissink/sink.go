@@ -70,13 +70,51 @@ func positionKey(c *Config) string {
 	return "cepd:{" + t + "}:" + c.Job + "/" + c.Name
 }
 
+// Peek returns where the destination stands. It asks a master as every call does, which notes who asked and takes no fence.
+func (s *Sink) Peek(ctx context.Context) (sinks.Progress, error) {
+	if s.config.Guarantee != sinks.ExactlyOnce {
+		return sinks.Progress{}, nil
+	}
+	at, err := s.peek(ctx)
+	if err != nil {
+		return sinks.Progress{}, s.failed("peek", err)
+	}
+	return at, nil
+}
+
+func (s *Sink) peek(ctx context.Context) (sinks.Progress, error) {
+	if err := s.check(ctx); err != nil {
+		return sinks.Progress{}, err
+	}
+	a, err := s.call(ctx, request{op: opLook})
+	if err != nil {
+		return sinks.Progress{}, err
+	}
+	if err := s.foreign(a); err != nil {
+		return sinks.Progress{}, err
+	}
+	if a.placed || a.last == "" {
+		return a.at, nil
+	}
+	return s.witnessed(a)
+}
+
+// check asks once whether the server is fit.
+func (s *Sink) check(ctx context.Context) error {
+	if s.checked {
+		return nil
+	}
+	if err := s.checkServer(ctx); err != nil {
+		return err
+	}
+	s.checked = true
+	return nil
+}
+
 // Open makes this process the owner and returns where the destination stands.
 func (s *Sink) Open(ctx context.Context) (sinks.Progress, error) {
-	if !s.checked {
-		if err := s.checkServer(ctx); err != nil {
-			return sinks.Progress{}, s.failed("open", err)
-		}
-		s.checked = true
+	if err := s.check(ctx); err != nil {
+		return sinks.Progress{}, s.failed("open", err)
 	}
 	if s.config.Guarantee != sinks.ExactlyOnce {
 		return sinks.Progress{}, nil
@@ -128,25 +166,35 @@ func (s *Sink) own(ctx context.Context) (answer, error) {
 	return answer{}, fmt.Errorf("%d others became the owner of %s in the meantime; are several instances of one job running?", racesMax, s.position)
 }
 
-// recall reads the position off the stream: its hash is gone. Where the last entry itself is gone too its chain is not known,
-// and the caller says it.
+// recall makes what the stream says the position: its hash is gone. Where the chain is not known the caller says it.
 func (s *Sink) recall(ctx context.Context, a answer) (answer, error) {
-	lineage, sequence, ours := parseEntryID(a.last)
-	if !ours || a.witness == noWitness {
-		return answer{}, &sinks.DivergedError{Detail: fmt.Sprintf("the stream %s has entries that cepd did not write (its last id is %s); "+
-			"give cepd a stream of its own, or delete this one if its entries are no longer needed", s.config.Stream, a.last)}
+	at, err := s.witnessed(a)
+	if err != nil {
+		return answer{}, err
 	}
-	a.at = sinks.Progress{Lineage: lineage, Sequence: sequence}
-	s.log.Warn("the position was gone; the stream says what it was", "position", s.position, "lineage", lineage, "sequence", sequence)
-	if a.witness == "" {
+	s.log.Warn("the position was gone; the stream says what it was", "position", s.position, "lineage", at.Lineage, "sequence", at.Sequence)
+	if a.at = at; a.witness == "" {
 		return a, nil
 	}
-	chain, err := parseChain(a.witness)
-	if err != nil {
-		return answer{}, fmt.Errorf("%w: field chain of entry %s: %w", sinks.ErrStop, a.last, err)
+	return s.begin(ctx, at)
+}
+
+// witnessed reads the position off the stream. Where the last entry itself is gone its chain is not known.
+func (s *Sink) witnessed(a answer) (sinks.Progress, error) {
+	lineage, sequence, ours := parseEntryID(a.last)
+	if !ours || a.witness == noWitness {
+		return sinks.Progress{}, &sinks.DivergedError{Detail: fmt.Sprintf("the stream %s has entries that cepd did not write (its last id is %s); "+
+			"give cepd a stream of its own, or delete this one if its entries are no longer needed", s.config.Stream, a.last)}
 	}
-	a.at.Chain = chain
-	return s.begin(ctx, a.at)
+	at := sinks.Progress{Lineage: lineage, Sequence: sequence}
+	if a.witness == "" {
+		return at, nil
+	}
+	var err error
+	if at.Chain, err = parseChain(a.witness); err != nil {
+		return sinks.Progress{}, fmt.Errorf("%w: field chain of entry %s: %w", sinks.ErrStop, a.last, err)
+	}
+	return at, nil
 }
 
 // Begin makes p the position.

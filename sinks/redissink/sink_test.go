@@ -91,6 +91,7 @@ func TestWitness(t *testing.T) {
 		srv.Must(t, "DEL", s.position)
 		_, err := s.Publish(t.Context(), j.batch(1, 10, 1))
 		fenced(t, err, true)
+		peeks(t, srv, j.at(1, 10))
 		if at := open(t, s); at != j.at(1, 10) || s.fence != 2 {
 			t.Fatalf("recalled %v, fence %d", at, s.fence)
 		}
@@ -99,6 +100,7 @@ func TestWitness(t *testing.T) {
 		// The last entry is gone too: where we stood is known, the chain is not.
 		srv.Must(t, "XDEL", "alerts", "1-11")
 		srv.Must(t, "DEL", s.position)
+		peeks(t, srv, sinks.Progress{Lineage: 1, Sequence: 11})
 		at, err := s.Open(t.Context())
 		if err != nil || at != (sinks.Progress{Lineage: 1, Sequence: 11}) {
 			t.Fatalf("recalled %v, %v", at, err)
@@ -132,13 +134,32 @@ func TestWitness(t *testing.T) {
 	})
 }
 
+// peeks fails the test unless another sink finds the destination at a position, and changes none of what is kept there but who
+// asked last.
+func peeks(t *testing.T, srv *redistest.Server, want sinks.Progress) {
+	t.Helper()
+	s := newSink(t, srv.Address)
+	kept := func() string {
+		return fmt.Sprint(srv.Must(t, "HMGET", s.position, "owner", "fence", "lineage", "sequence", "chain"))
+	}
+	before := kept()
+	if at, err := s.Peek(t.Context()); err != nil || at != want {
+		t.Fatalf("peek: %v, %v, want %v", at, err, want)
+	}
+	if now := kept(); now != before {
+		t.Fatalf("the position is %s, before the peek %s", now, before)
+	}
+}
+
 // A stream that is not ours is left alone.
 func TestForeign(t *testing.T) {
 	srv := redistest.Start(t, redistest.Default(t))
 	j := &journal{}
 	srv.Must(t, "XADD", "alerts", "*", "a", "b")
 	s := newSink(t, srv.Address)
-	_, err := s.Open(t.Context())
+	_, err := s.Peek(t.Context())
+	diverged(t, err, "entries that cepd did not write")
+	_, err = s.Open(t.Context())
 	diverged(t, err, "entries that cepd did not write")
 	srv.Must(t, "FLUSHALL")
 	srv.Must(t, "XADD", "alerts", "1-500", "a", "b") // an id as ours, an entry that is not
@@ -153,6 +174,8 @@ func TestForeign(t *testing.T) {
 		_, err = s.Publish(t.Context(), j.batch(1, 3, 1))
 		diverged(t, err, "somebody else appends")
 		_, err = s.Publish(t.Context(), j.batch(1, 3, 0))
+		diverged(t, err, "somebody else appends")
+		_, err = newSink(t, srv.Address).Peek(t.Context())
 		diverged(t, err, "somebody else appends")
 		_, err = newSink(t, srv.Address).Open(t.Context())
 		diverged(t, err, "somebody else appends")

@@ -46,6 +46,7 @@ func Run(t *testing.T, s Subject) {
 	t.Run("is cancelled", s.cancelled)
 	t.Run("closes", s.closes)
 	t.Run("closes beside a call", s.closesBeside)
+	t.Run("peeks", s.peeks)
 	if s.Apart {
 		return
 	}
@@ -59,6 +60,9 @@ func Run(t *testing.T, s Subject) {
 	t.Run("a successor fences", s.fence)
 	t.Run("a zombie wakes", s.zombie)
 	t.Run("sinks race", s.race)
+	t.Run("a peek is no fence", s.peekIsNoFence)
+	t.Run("peeks beside a publisher", s.peeksBeside)
+	t.Run("a peek ends", s.peekEnds)
 }
 
 func (s Subject) sink(t *testing.T, d Destination) sinks.Sink {

@@ -164,6 +164,14 @@ func redirect(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
+// Peek implements [sinks.Sink]: a receiver keeps no position.
+func (s *Sink) Peek(ctx context.Context) (sinks.Progress, error) {
+	if s.closed.Load() {
+		return sinks.Progress{}, errClosed
+	}
+	return sinks.Progress{}, ctx.Err()
+}
+
 // Open implements [sinks.Sink]: there is nothing to open.
 func (s *Sink) Open(ctx context.Context) (sinks.Progress, error) {
 	if s.closed.Load() {

@@ -255,6 +255,14 @@ type mortal struct {
 	name string
 }
 
+// Peek implements [sinks.Sink].
+func (m *mortal) Peek(ctx context.Context) (sinks.Progress, error) {
+	if err := m.life.reach(ctx, m.name); err != nil {
+		return sinks.Progress{}, err
+	}
+	return m.Sink.Peek(ctx)
+}
+
 // Open implements [sinks.Sink].
 func (m *mortal) Open(ctx context.Context) (sinks.Progress, error) {
 	if err := m.life.reach(ctx, m.name); err != nil {
