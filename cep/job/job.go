@@ -101,6 +101,9 @@ func (j *Job) make(ctx context.Context) error {
 	if err := j.makeOutlets(ctx, m); err != nil {
 		return err
 	}
+	if err := j.peekSinks(ctx, m == nil); err != nil {
+		return err
+	}
 	if err := j.openSinks(ctx, m == nil); err != nil {
 		return err
 	}

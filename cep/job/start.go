@@ -18,8 +18,13 @@ import (
 	"github.com/cepd/cepd/sinks"
 )
 
-// openRetry is the pause between attempts to open a sink on a first start, which cannot go on without its answer.
-const openRetry = time.Second
+const (
+	// openRetry is the pause between attempts to ask a sink on a first start, which cannot go on without its answer.
+	openRetry = time.Second
+	// peekPatience is for how long a start that has state waits to hear where a sink stands before it opens it: an answer takes
+	// milliseconds, and a transaction that a dead predecessor left open, or a destination that is away, must not hold it up.
+	peekPatience = time.Second
+)
 
 // begin makes the engine: from the newest epoch that is sound, or anew on a first start. It returns the manifest of that
 // epoch, nil on a first start.
@@ -366,48 +371,86 @@ func (j *Job) retire(known map[string]checkpoint.SinkPosition) error {
 	return nil
 }
 
-// openSinks fences whoever published before, and learns where the destinations stand. On a first start each has to show that
-// it really is one.
-func (j *Job) openSinks(ctx context.Context, first bool) error {
+// peekSinks asks the destinations where they stand before any of them is fenced, so that a start which is refused leaves a job
+// that runs elsewhere alone. A first start cannot go on without the answers; any other one has what [Job.openSinks] will say.
+func (j *Job) peekSinks(ctx context.Context, first bool) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, o := range j.outlets {
 		group.Go(func() error {
-			for {
-				err := o.publisher.Open(ctx)
-				switch {
-				case sinks.Permanent(err):
-					return err
-				case err != nil && ctx.Err() != nil:
-					return err
-				case err != nil && (!first || o.Guarantee != sinks.ExactlyOnce):
-					j.config.Logger.Warn("the sink cannot be opened yet; it goes on trying", "sink", o.Name, "err", err)
-					return nil
-				case err == nil:
-					if first {
-						return j.proveFirst(o)
+			if first && !j.config.AcceptGap {
+				return j.answered(ctx, o, func() error {
+					at, err := o.publisher.Peek(ctx)
+					if err != nil {
+						return err
 					}
-					return nil
-				}
-				j.config.Logger.Warn("the sink cannot be opened, and a first start needs its answer; trying again", "sink", o.Name, "err", err)
-				select {
-				case <-ctx.Done():
-					return ctx.Err()
-				case <-time.After(openRetry):
-				}
+					return j.proveFirst(o, at)
+				})
 			}
+			brief, cancel := context.WithTimeout(ctx, peekPatience)
+			defer cancel()
+			_, err := o.publisher.Peek(brief)
+			if err != nil && !sinks.Permanent(err) && ctx.Err() == nil {
+				j.config.Logger.Debug("where the sink stands is not known before it is opened", "sink", o.Name, "err", err)
+				return nil
+			}
+			return err
 		})
 	}
 	return group.Wait()
 }
 
-// proveFirst refuses to take a start for the first one when a destination knows better.
-func (j *Job) proveFirst(o *outlet) error {
-	at := o.publisher.Status().Found
-	if at == nil || at.Sequence == 0 || o.Guarantee != sinks.ExactlyOnce {
-		return nil
+// openSinks fences whoever published before, and learns where the destinations stand. On a first start each has to show once
+// more that it really is one: it may have moved since the peek.
+func (j *Job) openSinks(ctx context.Context, first bool) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, o := range j.outlets {
+		group.Go(func() error {
+			if first && o.Guarantee == sinks.ExactlyOnce {
+				return j.answered(ctx, o, func() error {
+					if err := o.publisher.Open(ctx); err != nil {
+						return err
+					}
+					return j.proveFirst(o, *o.publisher.Status().Found)
+				})
+			}
+			err := o.publisher.Open(ctx)
+			if err != nil && !sinks.Permanent(err) && ctx.Err() == nil {
+				j.config.Logger.Warn("the sink cannot be opened yet; it goes on trying", "sink", o.Name, "err", err)
+				return nil
+			}
+			return err
+		})
 	}
-	if j.config.AcceptGap {
-		j.config.Logger.Warn("the state is gone, as accepted: everything is read as on a first start", "sink", o.Name, "stands_at", at.Sequence)
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for _, o := range j.outlets {
+		if at := o.publisher.Status().Found; first && at != nil && at.Sequence > 0 {
+			j.config.Logger.Warn("the state is gone, as accepted: everything is read as on a first start", "sink", o.Name, "stands_at", at.Sequence)
+		}
+	}
+	return nil
+}
+
+// answered asks a sink until it answers, for a first start.
+func (j *Job) answered(ctx context.Context, o *outlet, ask func() error) error {
+	for {
+		err := ask()
+		if err == nil || sinks.Permanent(err) || errors.Is(err, ErrRefused) || ctx.Err() != nil {
+			return err
+		}
+		j.config.Logger.Warn("the sink does not say where it stands, and a first start needs its answer; trying again", "sink", o.Name, "err", err)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(openRetry):
+		}
+	}
+}
+
+// proveFirst refuses to take a start for the first one when a destination, which stands at at, knows better.
+func (j *Job) proveFirst(o *outlet, at sinks.Progress) error {
+	if at.Sequence == 0 || j.config.AcceptGap {
 		return nil
 	}
 	return fmt.Errorf("%w: the state is empty, but sink %s stands at lineage %d, sequence %d: the job %q has run before, and its state is gone. "+
