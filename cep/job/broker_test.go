@@ -27,6 +27,7 @@ type topic struct {
 	moved    bool                  // by a job
 	told     chan map[string]int64 // what the source was told
 	away     func() error          // why it cannot be told
+	slow     time.Duration         // for how long it takes what it is told, whether anybody waits for it or not
 	mu       sync.Mutex
 }
 
@@ -36,10 +37,23 @@ func (s *topic) Watch(ctx context.Context, known []string, d source.Discovery) e
 }
 
 // Committed implements [source.Committer].
-func (s *topic) Committed(_ context.Context, at map[string]int64) error {
+func (s *topic) Committed(ctx context.Context, at map[string]int64) error {
 	s.mu.Lock()
-	away := s.away
+	away, slow := s.away, s.slow
 	s.mu.Unlock()
+	if slow > 0 {
+		taken := make(chan struct{})
+		time.AfterFunc(slow, func() {
+			s.told <- maps.Clone(at)
+			close(taken)
+		})
+		select {
+		case <-taken:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 	if away != nil {
 		if err := away(); err != nil {
 			return err
@@ -305,6 +319,74 @@ func TestSourcesAreTold(t *testing.T) {
 			t.Errorf("told %v at the end", at)
 		}
 		_ = l.wait()
+	})
+}
+
+// TestSourcesAreToldInOrder: what a source is told when the job ends is told behind what was under way by then. A broker that
+// two connections tell something does not know which is newer.
+func TestSourcesAreToldInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "auth")
+		s := w.stream("auth")
+		s.write("0", event(1, "a", "x"))
+		told := make(chan map[string]int64, 1000)
+		topic := &topic{identity: "T", told: told}
+		l := w.run(asTopic(topic))
+		settle(5 * time.Second)
+		topic.mu.Lock()
+		topic.slow = 4 * time.Second
+		topic.mu.Unlock()
+		s.write("0", event(2, "a", "x"))
+		for len(told) > 0 {
+			<-told
+		}
+		settle(time.Second) // an epoch has come, and is being told
+		topic.mu.Lock()
+		topic.slow = time.Second
+		topic.mu.Unlock()
+		s.write("0", event(3, "a", "x"))
+		synctest.Wait()
+		if err := l.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
+		_ = l.wait()
+		settle(5 * time.Second)
+		close(told)
+		var order []int64
+		for at := range told {
+			order = append(order, at["0"])
+		}
+		if !slices.Equal(order, []int64{11, 21}) {
+			t.Errorf("told %v\n%s", order, w.log)
+		}
+	})
+}
+
+// TestSourcesMayHang: a source that never answers keeps a job from its end for a while only, and one that crashes not at all.
+func TestSourcesMayHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, orderly := range []bool{true, false} {
+			w := newWorld(t, "auth")
+			s := w.stream("auth")
+			topic := &topic{identity: "T", told: make(chan map[string]int64, 1000), slow: time.Hour}
+			l := w.run(asTopic(topic))
+			s.write("0", event(1, "a", "x"))
+			settle(5 * time.Second)
+			begin, most := time.Now(), time.Duration(0)
+			if orderly {
+				most = 6 * time.Second
+				if err := l.Drain(t.Context()); err != nil {
+					t.Error(err)
+				}
+			} else {
+				l.crash()
+			}
+			_ = l.wait()
+			if took := time.Since(begin); took > most {
+				t.Errorf("orderly: %v: it took %s to end", orderly, took)
+			}
+			time.Sleep(2 * time.Hour)
+		}
 	})
 }
 

@@ -160,6 +160,8 @@ func (j *Job) Run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { close(j.quit) })()
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
+	tell, hush := telling(ctx)
+	defer hush()
 	spawnIn := func(ctx context.Context) func(string, func(context.Context) error) {
 		return func(name string, f func(context.Context) error) {
 			group.Go(func() error { return guarded(name, func() error { return f(ctx) }) })
@@ -187,7 +189,7 @@ func (j *Job) Run(ctx context.Context) error {
 	for _, st := range j.streams {
 		if t := newTeller(st, j.inbox, j.config.Logger); t != nil {
 			c.tellers = append(c.tellers, t)
-			spawn("telling the source of stream "+st.Name, t.run)
+			spawn("telling the source of stream "+st.Name, func(ctx context.Context) error { return t.run(ctx, tell) })
 		}
 		spawnReader("watching stream "+st.Name, func(ctx context.Context) error { return j.watch(ctx, st) })
 	}
@@ -208,7 +210,7 @@ func (j *Job) Run(ctx context.Context) error {
 	j.Close()
 	j.status.end()
 	if errors.Is(err, errEnded) {
-		finish(c.tellers)
+		finish(tell, c.tellers)
 		return nil
 	}
 	return err

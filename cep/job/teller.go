@@ -58,14 +58,29 @@ func (t *teller) tell(positions []checkpoint.SourcePosition) {
 	}
 }
 
+// telling returns the context of what sources are told in a job with a context. At an orderly end it goes on for a while: what
+// is under way then has to be answered before the last position is sent, because a broker that was asked over two connections
+// does not know which of the two is newer, and a request that nobody waits for is taken all the same.
+func telling(ctx context.Context) (context.Context, context.CancelFunc) {
+	tell, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	context.AfterFunc(ctx, func() {
+		if errors.Is(context.Cause(ctx), errEnded) {
+			time.AfterFunc(tellMost, cancel)
+		} else {
+			cancel()
+		}
+	})
+	return tell, cancel
+}
+
 // run is the goroutine of the teller.
-func (t *teller) run(ctx context.Context) error {
+func (t *teller) run(ctx, tell context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-t.news:
-			t.pass(ctx)
+			t.pass(tell)
 		}
 	}
 }
@@ -100,9 +115,7 @@ func (t *teller) pass(ctx context.Context) {
 }
 
 // finish tells sources where an orderly end has left the job.
-func finish(tellers []*teller) {
-	ctx, cancel := context.WithTimeout(context.Background(), tellMost)
-	defer cancel()
+func finish(ctx context.Context, tellers []*teller) {
 	var all sync.WaitGroup
 	for _, t := range tellers {
 		all.Go(func() { t.pass(ctx) })
