@@ -127,6 +127,9 @@ func (c *checker) checkRule(own *ruleSyntax) *Rule {
 	}
 	r.rule.Fingerprint = fingerprint(r.rule)
 	r.lint()
+	if c.options.Reading != nil {
+		c.options.Reading(r.reading())
+	}
 	return r.rule
 }
 

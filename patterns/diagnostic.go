@@ -19,23 +19,36 @@ type Diagnostic struct {
 	Length int
 	// EndLine and EndColumn are where it ends, behind the last rune, if that is in a later line; else they are 0.
 	EndLine, EndColumn int
-	// Code is stable: CEP01xx for files and rules, CEP02xx for expressions. docs/diagnostics.md explains each.
+	// Code is stable: CEP01xx for files and rules, CEP02xx for expressions, CEP03xx for row patterns. docs/diagnostics.md explains each.
 	Code    string
 	Message string
 	// Hint says what to write instead; it may be empty.
 	Hint    string
 	Warning bool
+	// Note says that the warning is only something to know: it may well be meant so.
+	Note bool
 	// Rule is the id of the rule, as far as it is known.
 	Rule string
 	// Excerpt is the line of the file that Pos points into.
 	Excerpt string
 }
 
+// Severity is error, warning or note.
+func (d Diagnostic) Severity() string {
+	switch {
+	case d.Note:
+		return "note"
+	case d.Warning:
+		return "warning"
+	}
+	return "error"
+}
+
 // Error formats the diagnostic in one line.
 func (d Diagnostic) Error() string {
 	severity := ""
 	if d.Warning {
-		severity = "warning: "
+		severity = d.Severity() + ": "
 	}
 	return fmt.Sprintf("%s: %s%s [%s]", d.Pos, severity, d.words(), d.Code)
 }
@@ -93,7 +106,11 @@ func (ds Diagnostics) Format(w io.Writer, colour bool) error {
 	for _, d := range ds {
 		severity, c := "", colourError
 		if d.Warning {
-			severity, c = paint(colourWarning, "warning:")+" ", colourWarning
+			c = colourWarning
+			if d.Note {
+				c = colourHint
+			}
+			severity = paint(c, d.Severity()+":") + " "
 		}
 		var b strings.Builder
 		fmt.Fprintf(&b, "%s: %s%s [%s]\n", paint(colourBold, fmt.Sprint(d.Pos)), severity, d.words(), d.Code)

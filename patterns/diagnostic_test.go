@@ -109,20 +109,32 @@ func TestEveryCodeHasBadFile(t *testing.T) {
 	}
 }
 
-// docs/diagnostics.md is made from the codes and the golden files of the bad files.
+// docs/diagnostics.md is made from the codes and the golden files of the bad files. What `cepd check --events` finds stands behind
+// them, made by its own test. The anchors of codes are what SARIF leads to, so a heading has nothing else in it.
 func TestDocumentation(t *testing.T) {
+	const file, rest = "../docs/diagnostics.md", "\n<!-- events: made by go test ./cmd/cepd -update -->\n"
+	page, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, tail, ok := strings.Cut(string(page), rest)
+	if !ok {
+		t.Fatal("docs/diagnostics.md has no place for what recorded events say")
+	}
 	var b strings.Builder
 	b.WriteString(`# Diagnostics
 
 Every mistake in a rule file is reported with its place, the line, a mark and a code, all mistakes of all files at once.
 The codes are stable: a code that is no longer given is never given another meaning. CEP01xx are about files and rules,
-CEP02xx about expressions. A warning does not keep a rule from running. Behind each diagnostic stands how its lines are mended.
+CEP02xx about expressions, CEP03xx about row patterns, CEP0951 and up what [recorded events](cli.md#check) say about rules. A warning
+does not keep a rule from running. Behind each diagnostic stands how its lines are mended. The codes of configurations stand in
+[configuration.md](configuration.md#mistakes).
 
-This file is made from the code and from patterns/testdata/bad, where each code has a file that earns it, and patterns/testdata/mended.txt:
-` + "`go test ./patterns -update`.\n")
+This file is made from the code and from patterns/testdata/bad, where each code has a file that earns it, and patterns/testdata/mended.txt
+(behind CEP0951 from cmd/cepd/testdata/events): ` + "`go test ./patterns ./cmd/cepd -run Documentation -update`.\n")
 	mended := readMended(t)
 	for _, c := range Codes() {
-		fmt.Fprintf(&b, "\n## %s%s\n\n%s", c.Code, either(c.Warning, " (warning)", ""), c.Title)
+		fmt.Fprintf(&b, "\n## %s\n\n%s%s", c.Code, either(c.Warning, "*Warning.* ", ""), c.Title)
 		if c.Explanation != "" {
 			fmt.Fprintf(&b, " %s", c.Explanation)
 		}
@@ -139,7 +151,7 @@ This file is made from the code and from patterns/testdata/bad, where each code 
 			fmt.Fprintf(&b, "\n```diff\n%s```\n", m.change(string(bad)))
 		}
 	}
-	golden(t, "../docs/diagnostics.md", b.String())
+	golden(t, file, b.String()+rest+tail)
 }
 
 // firstOf returns the first diagnostic with a code in a golden file.

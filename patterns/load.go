@@ -24,6 +24,8 @@ type Options struct {
 	// Before is the set that the new one takes the place of: fields keep their slots, so that what was kept of events stays
 	// readable. Nil: there is none.
 	Before *Set
+	// Reading is told what each rule without mistakes asks of events. Nil: nobody wants to know.
+	Reading func(Reading)
 }
 
 // Load reads, checks and compiles rule files together: the order of the files does not matter. All mistakes of all files

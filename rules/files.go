@@ -78,13 +78,28 @@ func FromFiles(files []File, schema *cep.Schema) (*Set, error) {
 		}
 		named[f.Name] = f.Data
 	}
-	return compile(sources, tree{}, func(name string) ([]byte, error) {
-		data, ok := named[name]
+	return compile(sources, tree{}, among(named), schema)
+}
+
+// among reads files from what is at hand.
+func among(files map[string][]byte) func(name string) ([]byte, error) {
+	return func(name string) ([]byte, error) {
+		data, ok := files[name]
 		if !ok {
 			return nil, fmt.Errorf("%s: %w", name, fs.ErrNotExist)
 		}
 		return data, nil
-	}, schema)
+	}
+}
+
+// Readings returns what the rules ask of events, in the order of the files. The slots in it are those of the set. It compiles the
+// rules once more: what runs them keeps none of it.
+func (s *Set) Readings() []patterns.Reading {
+	var list []patterns.Reading
+	_, _ = patterns.Load(s.Sources, patterns.Options{ // without mistakes, as the set was
+		ReadFile: among(s.named), Before: s.Set, Reading: func(r patterns.Reading) { list = append(list, r) },
+	})
+	return list
 }
 
 // After returns the set with the slots that fields have in another one, which it is to take the place of: an engine can go on

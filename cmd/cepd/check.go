@@ -90,6 +90,7 @@ there.`,
 					return err
 				}
 				diagnostics = append(diagnostics, found...)
+				byPlace(diagnostics)
 			}
 			out := cmd.OutOrStdout()
 			clocks, err := clocksOf(cfg, set)
@@ -212,19 +213,31 @@ func countDiagnostics(diagnostics patterns.Diagnostics) string {
 	if errs > 0 {
 		parts = append(parts, plural(errs, "mistake"))
 	}
-	if n := len(diagnostics) - errs; n > 0 {
-		parts = append(parts, plural(n, "warning"))
-	}
+	parts = append(parts, countWarnings(diagnostics)...)
 	return strings.Join(parts, ", ") + " in " + plural(len(files), "file")
+}
+
+// countWarnings says "2 warnings" and "1 note", where there are any.
+func countWarnings(diagnostics patterns.Diagnostics) []string {
+	var parts []string
+	for _, severity := range []string{"warning", "note"} {
+		n := 0
+		for _, d := range diagnostics {
+			if d.Severity() == severity {
+				n++
+			}
+		}
+		if n > 0 {
+			parts = append(parts, plural(n, severity))
+		}
+	}
+	return parts
 }
 
 // verdict says "12 rules in 3 files: ok".
 func verdict(set *rules.Set, diagnostics patterns.Diagnostics) string {
 	s := fmt.Sprintf("%s in %s: ok", plural(len(set.Rules), "rule"), plural(len(set.Sources), "file"))
-	if n := len(diagnostics); n > 0 {
-		s += ", " + plural(n, "warning")
-	}
-	return s
+	return strings.Join(append([]string{s}, countWarnings(diagnostics)...), ", ")
 }
 
 // describe writes the facts of a rule.

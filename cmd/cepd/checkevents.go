@@ -1,13 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"os"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/cepd/cepd/cep"
 	"github.com/cepd/cepd/cep/codec"
@@ -19,50 +19,95 @@ import (
 	"github.com/cepd/cepd/rules"
 )
 
-// The codes of what recorded events say about rules: docs/cli.md explains them.
+// The codes of what recorded events say about rules.
 const (
-	codeNoField = "CEP0951"
-	codeNoFit   = "CEP0952"
+	codeNoField   = "CEP0951"
+	codeNoFit     = "CEP0952"
+	codeNoFitNote = "CEP0953"
 )
+
+// eventCodes describes them, for docs/diagnostics.md and for readers of SARIF.
+var eventCodes = []patterns.Code{
+	{
+		Code: codeNoField, Title: "No recorded event has the field.", Warning: true,
+		Explanation: "`cepd check --events` looks at recorded events of all streams that the field may be read of. Of an optional field that is no news.",
+	},
+	{
+		Code: codeNoFit, Title: "No recorded event fits the step.", Warning: true,
+		Explanation: "`cepd check --events` asks what a condition says of the event alone, and the rule's `where`. The hint lists the values that the fields really have.",
+	},
+	{
+		Code: codeNoFitNote, Title: "No recorded event is one that the rule hopes not to see, or ends something by.", Warning: true,
+		Explanation: "An absence, an entry of `without`, an `until` or a `resolve` of which `cepd check --events` finds no example may well be right. It is a note: the hint shows whether the values were meant.",
+	},
+}
 
 // maxChecked bounds the events that rules are held against: what they have not shown by then is rare.
 const maxChecked = 1_000_000
 
-// checkEvents holds rules against recorded events: which fields never occur, and which steps no event fits.
+// checkEvents holds rules against recorded events: which fields never occur, and what waits for events that never come.
 func checkEvents(ctx context.Context, set *rules.Set, flags []string, stdin io.Reader) (patterns.Diagnostics, error) {
-	inputs, err := eventsOf(set, flags)
+	readings := set.Readings()
+	inputs, err := eventsOf(readings, flags)
 	if err != nil {
 		return nil, err
 	}
-	var list patterns.Diagnostics
+	waits := waitsOf(readings)
+	found := recorded{}
 	for _, in := range inputs {
-		steps := stepsOn(set, in.stream)
-		s := &survey{fields: map[string]*surveyed{}, each: fitting(set, steps)}
+		s := &survey{fields: map[string]*surveyed{}, each: fitting(set, waits, in.stream)}
 		if err := s.readFiles(ctx, in, filesource.FormAuto, stdin, maxChecked); err != nil {
 			return nil, err
 		}
 		if s.events == 0 {
 			return nil, failed(fmt.Errorf("there is no event in %s", strings.Join(in.paths, ", ")))
 		}
-		list = append(list, unknownFields(set, s, in.stream)...)
-		list = append(list, unfitSteps(set, s, steps, in.stream)...)
+		found[in.stream] = s
+	}
+	var list patterns.Diagnostics
+	// A macro or a default stands in one place for many rules: what is wrong with it is said once.
+	said := map[patterns.Diagnostic]bool{}
+	add := func(rule *patterns.Rule, d patterns.Diagnostic) {
+		if !said[d] {
+			said[d] = true
+			d.Rule = rule.ID
+			list = append(list, d)
+		}
+	}
+	for _, r := range readings {
+		for _, f := range r.Fields {
+			if d, ok := found.field(f); ok {
+				add(r.Rule, d)
+			}
+		}
+	}
+	for _, w := range waits {
+		if d, ok := found.wait(set, w); ok {
+			add(w.rule, d)
+		}
 	}
 	return list, nil
 }
 
 // eventsOf reads --events: NAME=PATH, or a PATH where there is one stream.
-func eventsOf(set *rules.Set, flags []string) ([]input, error) {
+func eventsOf(readings []patterns.Reading, flags []string) ([]input, error) {
 	var streams []string
-	for _, r := range set.Rules {
-		streams = append(streams, r.Streams...)
+	for _, r := range readings {
+		streams = append(streams, r.Rule.Streams...)
+		if s := r.Rule.Alert.Resolve; s != nil {
+			streams = append(streams, s.From...)
+		}
 	}
 	slices.Sort(streams)
 	streams = slices.DeleteFunc(slices.Compact(streams), func(s string) bool { return s == engine.AlertStream })
+	if len(streams) == 0 {
+		return nil, usagef("--events: the rules read no stream that could be recorded")
+	}
 	named := slices.Clone(flags)
 	for i, f := range named {
 		if _, err := os.Stat(f); (err == nil || !strings.Contains(f, "=")) && len(streams) == 1 {
 			named[i] = streams[0] + "=" + f
-		} else if !strings.Contains(f, "=") {
+		} else if name, path, ok := strings.Cut(f, "="); !ok || name == "" || path == "" {
 			return nil, usagef("--events %s: write NAME=PATH; the rules read %s", f, strings.Join(streams, ", "))
 		}
 	}
@@ -70,39 +115,39 @@ func eventsOf(set *rules.Set, flags []string) ([]input, error) {
 	if err != nil {
 		return nil, err
 	}
-	return inputs, checkStreams(set, inputs)
+	for _, in := range inputs {
+		switch {
+		case !slices.Contains(streams, in.stream):
+			return nil, usagef("--events %s: no rule reads it%s; the rules read %s", in.stream, didYouMean("%q", in.stream, streams), strings.Join(streams, ", "))
+		case len(in.topics) > 0:
+			return nil, usagef("--events %s: a topic is no recording; `cepd record` makes one", in.stream)
+		}
+	}
+	return inputs, nil
 }
 
-// step is an element of a rule, and how many events of a stream fit it.
-type step struct {
+// waiting is something of a rule that waits for an event, and what the recorded ones say to it.
+type waiting struct {
 	rule *patterns.Rule
-	name string
-	// conditions are those that an event must meet by itself.
-	conditions []*expression.Expr
-	fit        int
+	patterns.Wait
+	// met counts the events that meet each condition, fit those that meet all.
+	met []int
+	fit int
 }
 
-// stepsOn are the steps that take events of a stream, and whose conditions see nothing but the event.
-func stepsOn(set *rules.Set, stream string) []*step {
-	var list []*step
-	for _, r := range set.Rules {
-		for _, e := range r.Leaves() {
-			s := &step{rule: r, name: r.Names[e.Name]}
-			if e.Absent || !slices.Contains(e.From, stream) || e.Where == nil || !e.Where.Unary {
-				continue
-			}
-			s.conditions = append(s.conditions, e.Where)
-			if r.Where != nil && r.Where.Unary {
-				s.conditions = append(s.conditions, r.Where)
-			}
-			list = append(list, s)
+func waitsOf(readings []patterns.Reading) []*waiting {
+	var list []*waiting
+	for _, r := range readings {
+		for _, w := range r.Waits {
+			list = append(list, &waiting{rule: r.Rule, Wait: w, met: make([]int, len(w.Where))})
 		}
 	}
 	return list
 }
 
-// fitting returns what counts for each event the steps that it fits.
-func fitting(set *rules.Set, steps []*step) func(source.Format) func([]byte) {
+// fitting returns what counts each event of a stream for what waits for it.
+func fitting(set *rules.Set, waits []*waiting, stream string) func(source.Format) func([]byte) {
+	waits = slices.DeleteFunc(slices.Clone(waits), func(w *waiting) bool { return !slices.Contains(w.From, stream) })
 	return func(f source.Format) func([]byte) {
 		var decoder codec.Decoder
 		if f.Delimited() {
@@ -115,99 +160,227 @@ func fitting(set *rules.Set, steps []*step) func(source.Format) func([]byte) {
 			if decoder.Decode(data, &ev) != nil {
 				return // counted as bad by whoever calls
 			}
-			for _, s := range steps {
+			for _, w := range waits {
 				fits := true
-				for _, c := range s.conditions {
+				for i, c := range w.Where {
 					ok, err := c.Test(&cep.Scope{Event: &ev})
-					fits = fits && ok && err == nil
+					if ok = ok && err == nil; ok {
+						w.met[i]++
+					}
+					fits = fits && ok
 				}
 				if fits {
-					s.fit++
+					w.fit++
 				}
 			}
 		}
 	}
 }
 
-// unknownFields reports fields that rules read of a stream, and that none of its events has.
-func unknownFields(set *rules.Set, s *survey, stream string) patterns.Diagnostics {
-	names := make([]string, 0, len(s.fields))
-	for _, f := range s.sorted() {
-		names = append(names, strings.Join(f.path, "."))
-	}
-	var list patterns.Diagnostics
-	for _, r := range set.Rules {
-		var slots []int
-		read := func(e *expression.Expr) {
-			if e != nil {
-				slots = append(slots, e.Slots...)
-			}
-		}
-		for _, e := range r.Leaves() {
-			if !slices.Contains(e.From, stream) {
-				continue
-			}
-			read(e.Where)
-			read(r.Where)
-			for _, part := range e.By {
-				read(part)
-			}
-		}
-		slices.Sort(slots)
-		for _, slot := range slices.Compact(slots) {
-			path := set.Schema.Path(slot)
-			if s.fields[strings.Join(path, "\x00")] != nil || s.more {
-				continue
-			}
-			name := strings.Join(path, ".")
-			hint := ""
-			if near := expression.Nearest(name, names); near != "" {
-				hint = fmt.Sprintf("did you mean %q?", near)
-			}
-			list = append(list, aboutRule(set, r, codeNoField, hint, "no event of %s has the field %q, of %s", stream, name, plural(s.events, "event")))
-		}
-	}
-	return list
+// recorded is what stands in the events of each stream that was recorded.
+type recorded map[string]*survey
+
+// knows reports whether all of some streams were recorded. Of what may be in another one nothing can be said.
+func (r recorded) knows(streams []string) bool {
+	return len(streams) > 0 && !slices.ContainsFunc(streams, func(s string) bool { return r[s] == nil })
 }
 
-// unfitSteps reports steps that none of the events fits, with the values that their fields really have.
-func unfitSteps(set *rules.Set, s *survey, steps []*step, stream string) patterns.Diagnostics {
-	var list patterns.Diagnostics
-	for _, st := range steps {
-		if st.fit > 0 {
-			continue
+// of says "3 events of auth" and "7 events of auth and web".
+func (r recorded) of(streams []string) string {
+	n := 0
+	for _, s := range streams {
+		n += r[s].events
+	}
+	return plural(n, "event") + " of " + joined(streams, " and ")
+}
+
+// joined writes names in a row, with a word before the last one.
+func joined(names []string, last string) string {
+	n := len(names) - 1
+	if n < 1 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:n], ", ") + last + names[n]
+}
+
+// field says that a field which a rule reads is in no event.
+func (r recorded) field(f patterns.FieldRead) (_ patterns.Diagnostic, ok bool) {
+	var known, lacking []string
+	for _, stream := range f.From {
+		if s := r[stream]; s != nil {
+			known = append(known, stream)
+			if !s.has(f.Path) {
+				lacking = append(lacking, stream)
+			}
 		}
-		var slots []int
-		for _, c := range st.conditions {
+	}
+	// A key is wanted of each stream, any other field of one of them.
+	if len(lacking) == 0 || !f.Key && (len(lacking) < len(known) || !r.knows(f.From)) {
+		return patterns.Diagnostic{}, false
+	}
+	d := diagnosticAt(f.At, codeNoField, "none of %s has the field %q", r.of(lacking), strings.Join(f.Path, "."))
+	if f.Key {
+		d.Message += ": without it an event has no key"
+	}
+	d.Hint = r.meant(f.Path, lacking)
+	return d, true
+}
+
+// meant says what the writer of a field that does not occur may have meant.
+func (r recorded) meant(path, streams []string) string {
+	name := strings.Join(path, ".")
+	var names, inside, longer []string
+	for _, stream := range streams {
+		for _, f := range r[stream].sorted() {
+			names = append(names, strings.Join(f.path, "."))
+			switch last := len(f.path) - 1; {
+			case len(f.path) > len(path) && slices.Equal(f.path[len(f.path)-len(path):], path):
+				longer = append(longer, f.text())
+			case len(path) > 1 && last == len(path)-1 && slices.Equal(f.path[:last], path[:last]):
+				inside = append(inside, f.text())
+			}
+		}
+	}
+	if near := expression.Nearest(name, names); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	if len(longer) > 0 {
+		return fmt.Sprintf("did you mean %q?", longer[0])
+	}
+	parent := path[:len(path)-1]
+	if len(inside) > 0 {
+		return pathText(parent) + " has " + joined(some(inside), " and ")
+	}
+	for _, stream := range streams {
+		f := r[stream].at(parent)
+		switch {
+		case f == nil:
+		case f.nested:
+			return pathText(parent) + " is a list: any(" + pathText(parent) + ", ." + path[len(path)-1] + " == ...) asks its elements"
+		default:
+			return pathText(parent) + " has no members: it is " + f.shown(r[stream].events)
+		}
+	}
+	var fields []string
+	for _, stream := range streams {
+		for _, f := range r[stream].sorted() {
+			if len(f.values) > 0 {
+				fields = append(fields, f.text())
+			}
+		}
+	}
+	return "there are " + joined(some(fields), " and ")
+}
+
+// some are the first of some names, with a mark that there are more.
+func some(names []string) []string {
+	names = slices.Compact(names)
+	if len(names) > shownValues {
+		return append(slices.Clone(names[:shownValues]), "others")
+	}
+	return names
+}
+
+// wait says that something which a rule waits for never comes.
+func (r recorded) wait(set *rules.Set, w *waiting) (_ patterns.Diagnostic, ok bool) {
+	if w.fit > 0 || !r.knows(w.From) {
+		return patterns.Diagnostic{}, false
+	}
+	events := r.of(w.From)
+	var d patterns.Diagnostic
+	note := func(format string, args ...any) {
+		d = diagnosticAt(w.At, codeNoFitNote, format, args...)
+		d.Note = true
+	}
+	switch w.Kind {
+	case patterns.WaitMembers:
+		d = diagnosticAt(w.At, codeNoFit, "the \"where\" of the all_of fits none of %s", events)
+	case patterns.WaitAlone:
+		d = diagnosticAt(w.At, codeNoFit, "the absence %q fits none of %s, and begins with an event that does", w.Name, events)
+	case patterns.WaitAbsence:
+		note("the absence %q fits none of %s: it always holds", w.Name, events)
+	case patterns.WaitUntil:
+		note("the \"until\" fits none of %s: it never ends anything", events)
+	case patterns.WaitResolve:
+		note("the \"resolve\" fits none of %s: it never ends an alert", events)
+	default:
+		d = diagnosticAt(w.At, codeNoFit, "the step %q fits none of %s", w.Name, events)
+		if w.Name == "" {
+			d = diagnosticAt(w.At, codeNoFit, "the rule %q fits none of %s", w.rule.ID, events)
+		}
+	}
+	d.Hint = r.values(set, w)
+	return d, true
+}
+
+// values lists what stands in the fields that keep events from fitting.
+func (r recorded) values(set *rules.Set, w *waiting) string {
+	var slots []int
+	alone := false // a condition that is true of none keeps all from fitting by itself
+	for i := range w.Where {
+		alone = alone || w.met[i] == 0
+	}
+	for i, c := range w.Where {
+		if !alone || w.met[i] == 0 {
 			slots = append(slots, c.Slots...)
 		}
-		slices.Sort(slots)
-		var values []string
-		for _, slot := range slices.Compact(slots) {
-			f := s.fields[strings.Join(set.Schema.Path(slot), "\x00")]
+	}
+	slices.Sort(slots)
+	var parts []string
+	if !alone {
+		parts = append(parts, "each of its conditions is true of some event, and no event meets all")
+	}
+	for _, slot := range slices.Compact(slots) {
+		path := set.Schema.Path(slot)
+		if len(path) == 0 {
+			continue // the whole event
+		}
+		said := false
+		for _, stream := range w.From {
+			s := r[stream]
+			f := s.at(path)
 			if f == nil || len(f.values) == 0 {
 				continue
 			}
-			var most []string
-			for _, v := range f.frequent()[:min(shownValues, len(f.values))] {
-				most = append(most, fmt.Sprintf("%s (%s)", shortText(v), share(f.values[v], s.events)))
+			said = true
+			name := f.text()
+			if len(w.From) > 1 {
+				name += " of " + stream
 			}
-			values = append(values, f.text()+" is "+strings.Join(most, ", "))
+			parts = append(parts, name+" is "+f.shown(s.events))
 		}
-		list = append(list, aboutRule(set, st.rule, codeNoFit, strings.Join(values, "; "), "the step %q fits none of %s of %s", st.name, plural(s.events, "event"), stream))
+		if !said && !slices.ContainsFunc(w.From, func(stream string) bool { return r[stream].has(path) }) {
+			parts = append(parts, pathText(path)+" is in no event")
+		}
 	}
-	return list
+	return strings.Join(parts, "; ")
 }
 
-// aboutRule is a warning at the id of a rule.
-func aboutRule(set *rules.Set, r *patterns.Rule, code, hint, format string, args ...any) patterns.Diagnostic {
-	d := patterns.Diagnostic{
-		Pos: r.Pos, Length: utf8.RuneCountInString(r.ID), Code: code, Hint: hint, Warning: true, Rule: r.ID, Message: fmt.Sprintf(format, args...),
+// shown lists the most frequent values, or the ends of numbers of which there are many.
+func (f *surveyed) shown(events int) string {
+	if len(f.values) > shownValues && f.numbers == f.count {
+		return fmt.Sprintf("from %s to %s", f.least.text, f.most.text)
 	}
-	for _, source := range set.Sources {
-		if lines := strings.Split(string(source.Data), "\n"); source.Name == r.Pos.File && r.Pos.Line <= len(lines) {
-			d.Excerpt = strings.TrimSuffix(lines[r.Pos.Line-1], "\r")
-		}
+	values := f.frequent()
+	var list []string
+	for _, v := range values[:min(shownValues, len(values))] {
+		list = append(list, fmt.Sprintf("%s (%s)", shortText(v), share(f.values[v], events)))
 	}
-	return d
+	if len(values) > shownValues {
+		list = append(list, "…")
+	}
+	return strings.Join(list, ", ")
+}
+
+// diagnosticAt is a warning at a place of a rule.
+func diagnosticAt(at patterns.Diagnostic, code, format string, args ...any) patterns.Diagnostic {
+	at.Code, at.Warning, at.Message = code, true, fmt.Sprintf(format, args...)
+	return at
+}
+
+// byPlace sorts diagnostics as rules are read.
+func byPlace(list patterns.Diagnostics) {
+	slices.SortStableFunc(list, func(a, b patterns.Diagnostic) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
 }

@@ -20,9 +20,9 @@ func writeGitHub(p *printer, diagnostics patterns.Diagnostics) error {
 	data := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 	for _, d := range diagnostics {
-		level := "error"
-		if d.Warning {
-			level = "warning"
+		level := d.Severity()
+		if d.Note {
+			level = "notice"
 		}
 		place := fmt.Sprintf("line=%d,col=%d,endColumn=%d", d.Line, d.Column, d.Column+d.Length)
 		if line, _ := d.End(); line > d.Line {
@@ -116,10 +116,7 @@ func sarifOf(diagnostics patterns.Diagnostics) sarifLog {
 			i = len(run.Tool.Driver.Rules)
 			run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, codes.rule(d.Code))
 		}
-		r := sarifResult{RuleID: d.Code, RuleIndex: i, Level: "error", Message: sarifText{withHint(d)}, Locations: make([]sarifLocation, 1)}
-		if d.Warning {
-			r.Level = "warning"
-		}
+		r := sarifResult{RuleID: d.Code, RuleIndex: i, Level: d.Severity(), Message: sarifText{withHint(d)}, Locations: make([]sarifLocation, 1)}
 		r.Locations[0].Physical.Artifact.URI = (&url.URL{Path: filepath.ToSlash(d.File)}).String()
 		if d.Line > 0 {
 			endLine, endColumn := d.End()
@@ -146,9 +143,7 @@ func allCodes() codeList {
 	}
 	add("diagnostics.md", patterns.Codes())
 	add("configuration.md", config.Codes())
-	add("cli.md", []patterns.Code{
-		{Code: codeNoField, Title: "No recorded event has the field."}, {Code: codeNoFit, Title: "No recorded event fits the step."},
-	})
+	add("diagnostics.md", eventCodes)
 	return list
 }
 

@@ -267,7 +267,7 @@ func diagnosticsIn(list []rulesapi.Diagnostic) patterns.Diagnostics {
 	for i, d := range list {
 		out[i] = patterns.Diagnostic{
 			Pos: patterns.Pos{File: printable(d.File), Line: d.Line, Column: d.Column}, Length: d.Length, Code: printable(d.Code),
-			Message: printable(d.Message), Hint: printable(d.Hint), Rule: printable(d.Rule), Excerpt: printable(d.Excerpt), Warning: d.Severity == "warning",
+			Message: printable(d.Message), Hint: printable(d.Hint), Rule: printable(d.Rule), Excerpt: printable(d.Excerpt), Warning: d.Severity != "error", Note: d.Severity == "note",
 		}
 		if d.EndLine > d.Line {
 			out[i].EndLine, out[i].EndColumn = d.EndLine, d.EndColumn

@@ -54,6 +54,15 @@ type surveyed struct {
 	more   bool // there are values beyond those that are counted
 	texts  int  // how many of them are texts
 	nested bool // it holds objects
+	// count is how many values there are, numbers how many of them are such, from least to most.
+	count, numbers int
+	least, most    number
+}
+
+// number is a number and how it was written.
+type number struct {
+	value float64
+	text  string
 }
 
 // text is the field as a rule names it.
@@ -187,10 +196,22 @@ func (f *surveyed) value(v any) {
 	if _, ok := v.([]any); ok || v == nil {
 		return
 	}
-	if _, ok := v.(string); ok {
-		f.texts++
-	}
+	f.count++
 	text := literalText(v)
+	switch v := v.(type) {
+	case string:
+		f.texts++
+	case json.Number:
+		if x, err := v.Float64(); err == nil {
+			if f.numbers == 0 || x < f.least.value {
+				f.least = number{x, text}
+			}
+			if f.numbers == 0 || x > f.most.value {
+				f.most = number{x, text}
+			}
+			f.numbers++
+		}
+	}
 	if _, known := f.values[text]; !known && len(f.values) == maxValues {
 		f.more = true
 		return
@@ -208,6 +229,20 @@ func (s *survey) sorted() []*surveyed {
 		return cmp.Or(cmp.Compare(b.events, a.events), slices.Compare(a.path, b.path))
 	})
 	return list
+}
+
+// at returns the field that a rule reads by a path, nil where no event has it: the flat member of the event that is named with
+// dots, which wins, or the nested one.
+func (s *survey) at(path []string) *surveyed {
+	if f := s.fields[strings.Join(path, ".")]; f != nil {
+		return f
+	}
+	return s.fields[strings.Join(path, "\x00")]
+}
+
+// has reports whether events have a field, as far as that is known.
+func (s *survey) has(path []string) bool {
+	return s.more || len(path) > maxNesting || s.at(path) != nil
 }
 
 // at returns what stands at a path of an event.

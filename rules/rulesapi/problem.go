@@ -99,14 +99,10 @@ type Diagnostic struct {
 func DiagnosticsOf(list patterns.Diagnostics) []Diagnostic {
 	out := make([]Diagnostic, len(list))
 	for i, d := range list {
-		severity := "error"
-		if d.Warning {
-			severity = "warning"
-		}
 		endLine, endColumn := d.End()
 		out[i] = Diagnostic{
 			File: d.File, Line: d.Line, Column: d.Column, Length: d.Length, EndLine: endLine, EndColumn: endColumn,
-			Severity: severity, Code: d.Code, Message: d.Message, Hint: d.Hint, Rule: d.Rule, Excerpt: d.Excerpt,
+			Severity: d.Severity(), Code: d.Code, Message: d.Message, Hint: d.Hint, Rule: d.Rule, Excerpt: d.Excerpt,
 		}
 	}
 	return out

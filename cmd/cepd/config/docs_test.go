@@ -21,7 +21,7 @@ func TestDocumentation(t *testing.T) {
 	page := replaced(t, string(text), "settings", settings.String())
 	var codes strings.Builder
 	for _, c := range Codes() {
-		fmt.Fprintf(&codes, "### %s%s\n\n%s", c.Code, map[bool]string{true: " (warning)"}[c.Warning], c.Title)
+		fmt.Fprintf(&codes, "### %s\n\n%s%s", c.Code, map[bool]string{true: "*Warning.* "}[c.Warning], c.Title)
 		if c.Explanation != "" {
 			fmt.Fprintf(&codes, " %s", c.Explanation)
 		}
