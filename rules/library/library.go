@@ -11,7 +11,7 @@
 //
 // # Cost
 //
-// The files are part of the program: some 120 KiB.
+// The files are part of the program: some 250 KiB.
 //
 // # Caveats
 //

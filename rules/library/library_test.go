@@ -154,9 +154,10 @@ func TestPage(t *testing.T) {
 
 const pageHead = "# The rule library\n\n" +
 	"Rules over events that widely used systems really write, in [rules/library](../rules/library). Each has tests for a hit, a near miss\n" +
-	"and the boundary between them (`cepd test`), says what else looks like it, and where what it finds is described. The numbers are\n" +
-	"starting points: replay your own recordings before you rely on one (`cepd replay`), and write exceptions for what is usual with you.\n" +
-	"The worked examples stand in [examples.md](examples.md). This page is made of the files.\n"
+	"and the boundary between them (`cepd test`): one of them fails where a limit of the rule is another one, or a part of a condition\n" +
+	"is left out. Each says what else looks like it, and where what it finds is described. The numbers are starting points: replay your\n" +
+	"own recordings before you rely on one (`cepd replay`), and write exceptions for what is usual with you. The worked examples stand\n" +
+	"in [examples.md](examples.md). This page is made of the files.\n"
 
 // about is the comment at the head of a file: which events its streams have.
 func about(t *testing.T, file string) string {
