@@ -96,7 +96,7 @@ func serve(stop context.Context, c *config.Config, set *rules.Set, f runFlags, s
 	defer signal.Stop(hangups)
 	// A signal while all is opened gives the start up; from then on it asks for an end in good order, and the job itself goes
 	// on meanwhile.
-	if err := d.listen(stop); err != nil {
+	if err := d.listen(stop, f.once); err != nil {
 		return err
 	}
 	defer d.admin.close(stop)
@@ -127,8 +127,10 @@ func serve(stop context.Context, c *config.Config, set *rules.Set, f runFlags, s
 	return d.run(stop, hangups)
 }
 
-// listen takes the addresses and answers on them: what needs the job is refused until there is one.
-func (d *daemon) listen(ctx context.Context) error {
+// listen takes the addresses and answers on them: what needs the job is refused until there is one. Where another one has the
+// address, a job that runs once does without a listener that nobody has asked for. One that runs on would be watched by nobody,
+// and its metrics would be those of the other one.
+func (d *daemon) listen(ctx context.Context, once bool) error {
 	h := d.config.HTTP
 	if h.Admin != "off" {
 		l, err := listen(ctx, "http.admin", h.Admin)
@@ -143,6 +145,10 @@ func (d *daemon) listen(ctx context.Context) error {
 		return nil
 	}
 	l, err := listen(ctx, "http.listen", h.Listen)
+	if err != nil && once && !d.config.SaysListener() {
+		d.log.Warn("the job runs without a listener: its address cannot be had, and with --once nothing needs it", "address", h.Listen, "err", err)
+		return nil
+	}
 	if err == nil {
 		d.guard, err = newGuard(h, d.log)
 	}

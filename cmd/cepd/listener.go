@@ -41,7 +41,7 @@ func listen(ctx context.Context, setting, address string) (*listener, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w; choose another address, or write off", setting, err)
+		return nil, fmt.Errorf("%s: %w; choose another address (--set %[1]s=HOST:PORT, where port 0 is a free one), or none (--set %[1]s=off)", setting, err)
 	}
 	few := &fewConnections{Listener: l, free: make(chan struct{}, connectionsMax), closed: make(chan struct{})}
 	return &listener{net: few, done: make(chan struct{})}, nil

@@ -1,17 +1,20 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/cepd/cepd/cep/engine"
 	"github.com/cepd/cepd/cmd/cepd/config"
 )
 
@@ -30,7 +33,7 @@ func serving(t *testing.T, h config.HTTP, push http.HandlerFunc) (*daemon, strin
 		handler := http.Handler(push)
 		d.push.Store(&handler)
 	}
-	if err := d.listen(t.Context()); err != nil {
+	if err := d.listen(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -133,6 +136,71 @@ func TestListener(t *testing.T) {
 	}
 }
 
+// A job that runs once needs no listener: where its address is taken, and nobody has said anything about one, it runs all the same
+// and says what it does without. Whatever was said counts, and a job that runs on ends with what to write.
+func TestAddressIsTaken(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	address := taken.Addr().String()
+	for _, c := range []struct {
+		name, http string
+		once, runs bool
+	}{
+		{"nothing is said", "", true, true},
+		{"the job runs on", "", false, false},
+		{"the address is said", "http: {listen: " + address + "}", true, false},
+		{"something else of it is said", "http: {rate: 10}", true, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			write := func(name, text string) {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			write("cepd.yaml", `version: 1
+rules: [any.yaml]
+streams:
+  auth: {source: {file: {paths: [auth.jsonl]}}, time: [at]}
+sinks:
+  out: {file: {path: alerts.jsonl}}
+`+c.http)
+			write("any.yaml", "version: 1\nrules: [{id: any, from: auth, by: [user]}]\n")
+			write("auth.jsonl", `{"at":"2025-05-04T09:00:00Z","user":"ada"}`+"\n")
+			f := runFlags{jobFlags: jobFlags{file: filepath.Join(dir, "cepd.yaml")}, once: c.once, moved: engine.ToEnd}
+			read, set, diagnostics, err := f.load()
+			if err != nil || read == nil {
+				t.Fatal(err, diagnostics)
+			}
+			read.HTTP.Listen = address // in place of the default, which tests that run at once have no claim to
+			var log bytes.Buffer
+			err = serve(t.Context(), read, set, f, strings.NewReader(""), io.Discard, slog.New(slog.NewTextHandler(&log, nil)))
+			const warning = "the job runs without a listener"
+			if c.runs {
+				alerts, failed := os.ReadFile(filepath.Join(dir, "alerts.jsonl"))
+				if err != nil || failed != nil || bytes.Count(alerts, []byte("\n")) != 1 {
+					t.Errorf("%v, %v, alerts: %s", err, failed, alerts)
+				}
+				for _, word := range []string{"level=WARN", warning, address, "--set http.listen="} {
+					if !strings.Contains(log.String(), word) {
+						t.Errorf("it does not say %q:\n%s", word, log.String())
+					}
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), "http.listen: ") || !strings.Contains(err.Error(), "--set http.listen=") {
+				t.Errorf("%v, want what to set", err)
+			}
+			if _, err := os.Stat(filepath.Join(dir, "state")); !os.IsNotExist(err) || strings.Contains(log.String(), warning) {
+				t.Errorf("it began (%v):\n%s", err, log.String())
+			}
+		})
+	}
+}
+
 // Profiles are on a listener of their own, which no page of another site reaches.
 func TestProfilesAreApart(t *testing.T) {
 	d, _ := serving(t, config.HTTP{Admin: "127.0.0.1:0"}, nil)
@@ -156,7 +224,7 @@ func TestListenTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := listen(t.Context(), "http.listen", l.net.Addr().String()); err == nil || !strings.Contains(err.Error(), "choose another address, or write off") {
+	if _, err := listen(t.Context(), "http.listen", l.net.Addr().String()); err == nil || !strings.Contains(err.Error(), "choose another address (--set http.listen=HOST:PORT, where port 0 is a free one), or none (--set http.listen=off)") {
 		t.Errorf("%v", err)
 	}
 	l.close(t.Context())

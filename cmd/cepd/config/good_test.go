@@ -150,6 +150,32 @@ func TestLayers(t *testing.T) {
 	}
 }
 
+// Whatever is said below http, wherever it is, is about the listener; nothing else is.
+func TestSaysListener(t *testing.T) {
+	const text = "version: 1\nstreams: {a: {source: {file: {paths: [a]}}, time: t}}\nsinks: {out: {file: {path: out}}}\n"
+	for _, c := range []struct {
+		more  string
+		above Layers
+		want  bool
+	}{
+		{"", Layers{}, false},
+		{"reload: {watch: false}\n", Layers{Environment: []string{"CEPD_LOG_LEVEL=warn"}, Set: []string{"job=other"}}, false},
+		{"http: {}\n", Layers{}, false},
+		{"http: {listen: 127.0.0.1:8642}\n", Layers{}, true},
+		{"http: {rate: 7}\n", Layers{}, true},
+		{"", Layers{Environment: []string{"CEPD_HTTP_LISTEN=127.0.0.1:8642"}}, true},
+		{"", Layers{Set: []string{"http.insecure=true"}}, true},
+	} {
+		read, diagnostics := Parse("cepd.yaml", []byte(text+c.more), c.above)
+		if read == nil {
+			t.Fatal(diagnostics.Error())
+		}
+		if got := read.SaysListener(); got != c.want {
+			t.Errorf("%q, %v: %v", c.more, c.above, got)
+		}
+	}
+}
+
 // Load names what it cannot read.
 func TestLoadErrors(t *testing.T) {
 	dir := t.TempDir()

@@ -3,6 +3,7 @@ package config
 import (
 	"net/netip"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/cepd/cepd/cep"
@@ -42,6 +43,17 @@ func (t *ListenerTLS) Enabled() bool { return t.Certificate != "" }
 
 // Loopback reports whether the listener can be reached from its own machine alone.
 func (h *HTTP) Loopback() bool { return h.Listen == "off" || onlyLoopback([]string{h.Listen}) }
+
+// SaysListener reports whether anything was said about listeners. Where nothing was there is one because jobs have one, and nobody
+// may need it.
+func (c *Config) SaysListener() bool {
+	for path := range c.places {
+		if strings.HasPrefix(path, "http.") {
+			return true
+		}
+	}
+	return false
+}
 
 // Reload says how changes of the rules are noticed.
 type Reload struct {
