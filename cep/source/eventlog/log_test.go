@@ -433,6 +433,37 @@ func TestArrival(t *testing.T) {
 	})
 }
 
+// Lines that were read from standard input and found no room before the end are gone from there: it is said how many.
+func TestPumpIsStopped(t *testing.T) {
+	lines := strings.Repeat(strings.Repeat("z", 999)+"\n", 6000)
+	for name, in := range map[string]io.Reader{
+		"a file": strings.NewReader(lines),
+		"a pipe": &lineThenSilence{text: lines, done: make(chan struct{})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := open(t, eventlog.Config{Dir: t.TempDir(), Max: eventlog.MaxMin})
+				f := &finder{}
+				s := eventlog.NewSource(eventlog.SourceConfig{Log: l, Stream: "s", Partitions: source.NewPartitions("s"), Input: in})
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan error, 1)
+				go func() { done <- s.Watch(ctx, nil, f) }()
+				time.Sleep(time.Minute)
+				cancel()
+				if err := <-done; !errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				if f.trouble == nil || !strings.Contains(f.trouble.Error(), "lines that were read are lost") {
+					t.Errorf("trouble: %v", f.trouble)
+				}
+				shut(t, l)
+			})
+		})
+	}
+}
+
 // What comes on standard input while the log takes nothing waits, and is said.
 func TestPump(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -55,16 +55,25 @@ func (p *pump) start(ctx context.Context) (done chan struct{}) {
 	return done
 }
 
-// stop ends it after its context has ended. A read that nothing can interrupt is left to end with the process.
-func (p *pump) stop(done <-chan struct{}) {
+// stop ends it after its context has ended, and says what was read for nothing. A read that nothing can interrupt is left to end
+// with the process.
+func (p *pump) stop(done <-chan struct{}) error {
 	in, ok := p.in.(interface{ SetReadDeadline(time.Time) error })
-	if ok && in.SetReadDeadline(time.Now()) == nil {
-		<-done
+	if interrupted := ok && in.SetReadDeadline(time.Now()) == nil; !interrupted && p.trouble() == nil {
+		return nil
 	}
+	<-done // what waits for the log waits no longer, and does not read again
+	if errors.Is(p.end, context.Canceled) || errors.Is(p.end, context.DeadlineExceeded) {
+		return nil
+	}
+	return p.end
 }
 
 func (p *pump) run(ctx context.Context) error {
 	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		n, err := p.in.Read(p.buf[p.n:])
 		p.n += n
 		if e := p.lines(ctx, err != nil); e != nil {

@@ -96,7 +96,9 @@ func (s *Source) check(ctx context.Context, d source.Discovery, in *pump, done <
 		case <-tick.C:
 		case <-ctx.Done():
 			if in != nil {
-				in.stop(done)
+				if err := in.stop(done); err != nil {
+					d.Trouble(err)
+				}
 			}
 			return ctx.Err()
 		case <-done:

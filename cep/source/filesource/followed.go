@@ -76,21 +76,26 @@ type followed struct {
 	// place is where the content is, or was last; moves counts how often it moved.
 	place content
 	moves int
-	// info is of the file when it was last looked at.
+	// info is of the file when it was last looked at, size what the content was seen to have.
 	info fs.FileInfo
+	size int64
 	// gone is when the content was last found missing; zero: it is there.
 	gone time.Time
 	// lost says that the place holds something else.
 	lost bool
-	// truncated says that the content went while it was open.
+	// truncated says that it went from its file, which holds something else.
 	truncated bool
 	packed    bool
+	// readTo is how far it was read when it was last read from, whole that its end was seen there, for now.
+	readTo int64
+	whole  bool
 	// trouble keeps the content from being read for now, since then.
 	trouble   error
 	troubleAt time.Time
 	// notes are what has to be said once.
 	notes []error
-	ended bool
+	// ended says that nobody reads it any more, finished that this is because it was read to its end.
+	ended, finished bool
 }
 
 // Partition implements [source.Reader].
@@ -156,7 +161,7 @@ func (r *followed) finish(err error) {
 	r.release()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ended = true
+	r.ended, r.finished = true, r.finished || errors.Is(err, io.EOF)
 }
 
 // SeekTo implements [source.Reader].
@@ -176,7 +181,7 @@ func (r *followed) goTo(offset int64) {
 	r.tail, r.atEnd, r.end, r.clean = r.tail[:0], false, nil, time.Time{}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ended = false
+	r.ended, r.finished, r.readTo, r.whole = false, false, offset, false
 }
 
 // Close implements [source.Reader].
@@ -234,6 +239,7 @@ func (r *followed) keepTail(n int) {
 // wait waits until something may have changed. err is what kept the content from being read.
 func (r *followed) wait(ctx context.Context, err error) error {
 	r.mu.Lock()
+	r.readTo = r.cut.readAt() // half a record has been given back
 	var again <-chan time.Time
 	switch {
 	case !r.gone.IsZero():
@@ -299,6 +305,7 @@ func (r *followed) read(ctx context.Context) (n int, err error) {
 func (r *followed) note(err error) (gone time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.readTo, r.whole = r.cut.readAt(), !r.clean.IsZero()
 	switch {
 	case err == nil:
 		r.trouble = nil
@@ -319,17 +326,29 @@ func (r *followed) note(err error) (gone time.Time) {
 func (r *followed) sayLost() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	name, at := r.place.name(), r.cut.readAt()
-	switch {
-	case r.packed:
-		r.notes = append(r.notes, fmt.Errorf("%s is gone before its end: what lies behind byte %d of what it unpacks to is lost", name, at))
-	case r.info.Size() > at:
-		r.notes = append(r.notes, fmt.Errorf("%s was truncated or is gone: it was read to byte %d of the %d that were seen; the rest is lost",
-			name, at, r.info.Size()))
-	case r.truncated:
-		r.notes = append(r.notes, fmt.Errorf("%s was truncated: all that was seen of it was read, to byte %d; lines that came between "+
-			"that and the truncation are lost, if there were any", name, at))
+	if err := r.loss(); err != nil {
+		r.notes = append(r.notes, err)
 	}
+}
+
+// loss is what of a content that is gone was not read, as far as anyone knows; nil: nothing. It says the same while the content is
+// waited for and afterwards, so that a log has it once.
+func (r *followed) loss() error {
+	name := r.place.name()
+	switch {
+	case r.packed && r.whole:
+		return nil
+	case r.packed:
+		return fmt.Errorf("%s is gone before its end: what lies behind byte %d of what it unpacks to is lost, unless a copy of it is "+
+			"found", name, r.readTo)
+	case r.size > r.readTo:
+		return fmt.Errorf("%s was truncated or is gone: it was read to byte %d of the %d that were seen; the rest is lost, unless a copy of "+
+			"it is found", name, r.readTo, r.size)
+	case r.truncated:
+		return fmt.Errorf("%s was truncated: all that was seen of it was read, to byte %d; lines that came between that and the truncation "+
+			"are lost, if there were any, unless a copy of it is found", name, r.readTo)
+	}
+	return nil
 }
 
 // open returns the content, open at the place where it is now.
@@ -382,11 +401,7 @@ func (r *followed) openAt(place content, head []byte) (*handle, error) {
 // recognise holds what was opened against the head.
 func (r *followed) recognise(h *handle, head []byte) error {
 	if !h.packed() {
-		err := r.verify(h.stream.file, head)
-		if errors.Is(err, errChanged) {
-			err = errElsewhere
-		}
-		return err
+		return r.verify(h.stream.file, head)
 	}
 	begin := make([]byte, len(head))
 	n, err := io.ReadFull(h.stream, begin)
@@ -405,7 +420,7 @@ func (r *followed) verify(f *os.File, head []byte) error {
 		return err
 	}
 	if begin = begin[:n]; n < len(head) || !compatible(begin, head) {
-		return errChanged
+		return r.differs(f)
 	}
 	if n > len(head) {
 		r.mu.Lock()
@@ -413,6 +428,23 @@ func (r *followed) verify(f *os.File, head []byte) error {
 		r.mu.Unlock()
 	}
 	return nil
+}
+
+// differs says why a file does not hold the content.
+func (r *followed) differs(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !os.SameFile(r.info, info) {
+		return errElsewhere
+	}
+	if !r.lost && r.size <= info.Size() { // it may be the size of what is there now
+		r.size = r.readTo
+	}
+	return errChanged
 }
 
 // readPlain reads from a file that may have been truncated or written anew at any time: what was read counts only if what

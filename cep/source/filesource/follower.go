@@ -112,6 +112,7 @@ func (f *Follower) Watch(ctx context.Context, known []string, d source.Discovery
 	for {
 		select {
 		case <-ctx.Done():
+			w.tellLast(time.Now())
 			return ctx.Err()
 		case <-tick.C:
 		}
@@ -151,7 +152,9 @@ type watch struct {
 	full      map[string]*followed // those of which the whole head is known, by its name
 	short     map[*followed]bool   // the others
 	told      string
-	notes     []note
+	// errs are those of the last scan, losses what contents that are gone have lost unless they are found.
+	errs, losses []error
+	notes        []note
 	// missing says since when a path is wrong.
 	missing map[string]time.Time
 }
@@ -197,7 +200,9 @@ func (r *followed) learn(info fs.FileInfo) {
 	if r.info.Size() != info.Size() || !r.info.ModTime().Equal(info.ModTime()) {
 		r.rouse()
 	}
-	r.info = info
+	if r.info = info; !r.lost {
+		r.size = info.Size()
+	}
 }
 
 // rouse wakes the reader.
@@ -215,7 +220,8 @@ func (w *watch) scanAt(now time.Time) (early, next time.Time, err error) {
 		return now, now, errors.Join(errs...)
 	}
 	w.handles.sweep(now)
-	w.tell(now, errs)
+	w.errs = errs
+	w.tell(now)
 	end := time.Now()
 	return end.Add(end.Sub(now)), end.Add(max(scanTime, scanShare*end.Sub(now))), nil
 }
@@ -370,7 +376,7 @@ func (w *watch) assign(s *sight, id *identity, found map[*followed]bool) (*follo
 		p.head = id.head
 	}
 	if p.place == s.content {
-		p.lost = false
+		p.lost, p.truncated = false, false
 	}
 	p.mu.Unlock()
 	if again {
@@ -430,7 +436,7 @@ func (w *watch) add(s *sight, id *identity, name string, named int, found map[*f
 	p := &followed{
 		partition: q, format: id.format, body: id.body, finite: w.config.Finite, named: named,
 		handles: w.handles, buffers: w.buffers, cut: newCutter(id.format, w.config.MaxRecord), wake: make(chan struct{}, 1),
-		head: id.head, place: s.content, packed: id.packed, info: s.info,
+		head: id.head, place: s.content, packed: id.packed, info: s.info, size: s.info.Size(),
 	}
 	if old := w.parts[name]; old != nil {
 		delete(w.short, old)
@@ -452,11 +458,12 @@ func (w *watch) settle(now time.Time) {
 			at[s.part] = append(at[s.part], s)
 		}
 	}
+	w.losses = w.losses[:0]
 	for name, p := range w.parts {
 		w.learn(p)
 		p.mu.Lock()
 		w.place(p, at[p], now)
-		w.keep(p, now)
+		w.keep(p, now, p.truncated && !p.gone.IsZero())
 		if p.ended && !p.gone.IsZero() && now.Sub(p.gone) > noteTime {
 			delete(w.parts, name)
 			delete(w.short, p)
@@ -490,18 +497,36 @@ func (w *watch) place(p *followed, at []*sight, now time.Time) {
 			p.place = best.content
 			p.moves++
 		}
-		p.gone, p.lost = time.Time{}, false
+		p.gone, p.lost, p.truncated = time.Time{}, false, false
 		p.rouse()
 	}
 	p.learn(best.info)
 }
 
-// keep takes what the reader has noted.
-func (w *watch) keep(p *followed, now time.Time) {
+// keep takes what the reader has noted. lost says that what has not been read is lost, unless the content is found.
+func (w *watch) keep(p *followed, now time.Time, lost bool) {
 	for _, err := range p.notes {
 		w.notes = append(w.notes, note{err, now.Add(noteTime)})
 	}
 	p.notes = nil
+	if !lost || p.finished {
+		return
+	}
+	if err := p.loss(); err != nil {
+		w.losses = append(w.losses, err)
+	}
+}
+
+// tellLast tells what is wrong when nobody looks any more. Contents that are gone might have been read on from for a while, or found:
+// what of them was not read is lost now, and the next follower does not know how much there was.
+func (w *watch) tellLast(now time.Time) {
+	w.losses = w.losses[:0]
+	for _, p := range w.parts {
+		p.mu.Lock()
+		w.keep(p, now, p.lost || !p.gone.IsZero())
+		p.mu.Unlock()
+	}
+	w.tell(now)
 }
 
 // lasting returns the errors of paths that were there at the start, or have lasted.
@@ -522,8 +547,8 @@ func (w *watch) lasting(now time.Time, errs []error) (last []error) {
 }
 
 // tell reports what is wrong, if that has changed.
-func (w *watch) tell(now time.Time, errs []error) {
-	errs = w.lasting(now, errs)
+func (w *watch) tell(now time.Time) {
+	errs := append(w.lasting(now, w.errs), w.losses...)
 	w.notes = slices.DeleteFunc(w.notes, func(n note) bool { return !now.Before(n.until) })
 	for _, n := range w.notes {
 		errs = append(errs, n.err)
@@ -545,6 +570,7 @@ func (w *watch) tell(now time.Time, errs []error) {
 		return
 	}
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	errs = slices.CompactFunc(errs, func(a, b error) bool { return a.Error() == b.Error() })
 	if n := len(errs); n > troublesMax {
 		errs = append(errs[:troublesMax:troublesMax], fmt.Errorf("and %d more", n-troublesMax))
 	}

@@ -74,9 +74,60 @@ func TestRotation(t *testing.T) {
 		w.after(time.Second).want(numbered(0, 30))
 		overwrite(t, log, linesOf("new"))
 		w.after(time.Second).want(numbered(0, 30) + " | new")
+		w.wantTrouble()
+		w.after(time.Second).wantTrouble(log+" was truncated", "to byte 1820", "are lost, if there were any")
 		w.after(time.Minute).want(numbered(0, 30) + " . | new")
 		w.wantTrouble(log+" was truncated", "to byte 1820", "are lost, if there were any")
 		w.after(10 * time.Minute).wantTrouble()
+		if len(w.said) != 1 {
+			t.Errorf("one truncation is told of once, and not %q", w.said)
+		}
+	})
+	in(t, "truncated after a silence", func(t *testing.T, dir string) {
+		for name, more := range map[string]int{"shorter.log": 5, "longer.log": 40} {
+			log := filepath.Join(dir, name)
+			overwrite(t, log, linesOf(numbered(0, 30)))
+			w := watch(t, filesource.FollowerConfig{Paths: []string{log}}, nil)
+			w.after(5 * time.Minute).want(numbered(0, 30)) // it is not open any more
+			overwrite(t, log, linesOf(numbered(100, more)))
+			w.after(2 * time.Second).want(numbered(0, 30) + " | " + numbered(100, more))
+			w.wantTrouble(log + " was truncated: all that was seen of it was read, to byte 1820")
+			w.after(time.Minute).want(numbered(0, 30) + " . | " + numbered(100, more))
+			if len(w.said) != 1 {
+				t.Errorf("%q", w.said)
+			}
+			w.stop()
+		}
+	})
+	in(t, "truncated again and again", func(t *testing.T, dir string) {
+		log := filepath.Join(dir, "app.log")
+		w := watch(t, filesource.FollowerConfig{Paths: []string{dir}}, nil)
+		defer w.stop()
+		for i := range 3 {
+			overwrite(t, log, linesOf(numbered(100*i, 30)))
+			w.after(2 * time.Second)
+		}
+		w.want(numbered(0, 30) + " | " + numbered(100, 30) + " | " + numbered(200, 30))
+		w.after(time.Minute).want(numbered(0, 30) + " . | " + numbered(100, 30) + " . | " + numbered(200, 30))
+		w.wantTrouble(log + " was truncated")
+		w.after(10 * time.Minute).wantTrouble()
+	})
+	in(t, "copied after it was truncated", func(t *testing.T, dir string) {
+		log := filepath.Join(dir, "app.log")
+		text := linesOf(numbered(0, 30))
+		overwrite(t, log, text)
+		w := watch(t, all(dir), nil)
+		defer w.stop()
+		w.after(time.Second)
+		overwrite(t, log, linesOf("new"))
+		w.after(5*time.Second).wantTrouble(log+" was truncated", "unless a copy of it is found")
+		overwrite(t, log+".1", text+linesOf("late"))
+		w.after(2 * time.Second).want(numbered(0, 30) + " late | new")
+		w.wantTrouble()
+		w.after(2 * time.Minute) // the copy is not held open any more
+		remove(t, log+".1")
+		w.after(time.Minute).want(numbered(0, 30) + " late . | new")
+		w.wantTrouble() // nothing of the copy was lost
 	})
 	in(t, "written anew beyond where it was read", func(t *testing.T, dir string) {
 		log := filepath.Join(dir, "app.log")
@@ -163,6 +214,73 @@ func TestRotation(t *testing.T) {
 		}
 		w.after(time.Minute).want("a more more more half .")
 		w.wantTrouble("no file matches")
+	})
+}
+
+// TestLostAtTheEnd: a follower that is stopped says first what of contents that are gone has not been read. Nobody else can: the next
+// one does not know how much there was.
+func TestLostAtTheEnd(t *testing.T) {
+	in(t, "truncated a moment ago", func(t *testing.T, dir string) {
+		log := filepath.Join(dir, "app.log")
+		overwrite(t, log, linesOf(numbered(0, 30)))
+		w := watch(t, filesource.FollowerConfig{Paths: []string{log}}, nil)
+		w.after(time.Second)
+		overwrite(t, log, linesOf(numbered(100, 40)))
+		w.after(300 * time.Millisecond) // it was read from, and not looked for
+		w.wantTrouble()
+		w.stop()
+		w.wantTrouble(log + " was truncated: all that was seen of it was read, to byte 1820") // the others are of the new content
+	})
+	in(t, "deleted before it was read to its end", func(t *testing.T, dir string) {
+		log := filepath.Join(dir, "app.log")
+		overwrite(t, log, linesOf(numbered(0, 30)))
+		w := &watching{t: t, follow: follower(t, all(dir)), at: map[string]int64{}, got: map[string][]string{}, ended: map[string]bool{}, paused: true}
+		w.ctx, w.cancel = context.WithCancel(context.Background())
+		w.start(nil)
+		w.after(time.Second)
+		remove(t, log)
+		w.after(5 * time.Second).wantTrouble()
+		w.stop()
+		w.wantTrouble(log+" was truncated or is gone", "to byte 0 of the 1820")
+	})
+	in(t, "deleted, and read to its end", func(t *testing.T, dir string) {
+		log := filepath.Join(dir, "app.log")
+		overwrite(t, log, linesOf("a b"))
+		overwrite(t, log+".gz", string(zipped(t, linesOf("c d"))))
+		overwrite(t, filepath.Join(dir, "other"), linesOf("other"))
+		w := watch(t, all(dir), nil)
+		w.after(time.Second)
+		remove(t, log)
+		remove(t, log+".gz")
+		w.after(time.Second)
+		w.stop()
+		w.wantTrouble()
+	})
+	in(t, "half a compressed file is gone", func(t *testing.T, dir string) {
+		log := filepath.Join(dir, "app.gz")
+		good := zipped(t, linesOf(numbered(0, 5000)))
+		overwrite(t, log, string(good[:len(good)*3/4]))
+		overwrite(t, filepath.Join(dir, "other"), linesOf("other"))
+		w := watch(t, all(dir), nil)
+		w.after(time.Second)
+		remove(t, log)
+		w.after(5 * time.Second).wantTrouble()
+		w.stop()
+		w.wantTrouble(log+" is gone before its end", "is lost")
+	})
+	in(t, "half a line", func(t *testing.T, dir string) {
+		log := filepath.Join(dir, "app.log")
+		overwrite(t, log, linesOf(numbered(0, 30))+`{"half`)
+		overwrite(t, filepath.Join(dir, "other"), linesOf("other"))
+		w := watch(t, all(dir), nil)
+		w.after(2 * time.Second)
+		overwrite(t, log, "")
+		w.after(2 * time.Second).wantTrouble("it was read to byte 1820 of the 1826")
+		w.stop()
+		w.wantTrouble("it was read to byte 1820 of the 1826")
+		if len(w.said) != 1 {
+			t.Errorf("%q", w.said)
+		}
 	})
 }
 

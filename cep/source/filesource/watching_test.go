@@ -26,7 +26,10 @@ type watching struct {
 	cancel context.CancelFunc
 	ctx    context.Context
 	wg     sync.WaitGroup
-	paused bool // found readers are not read
+	// part has the follower end, which watched is closed behind.
+	part    context.CancelFunc
+	watched chan struct{}
+	paused  bool // found readers are not read
 
 	mu      sync.Mutex
 	err     error
@@ -36,6 +39,7 @@ type watching struct {
 	ended   map[string]bool
 	bad     []error
 	trouble error
+	said    []string // all that was ever wrong, as a log has it
 	ready   bool
 }
 
@@ -54,24 +58,34 @@ func watch(t *testing.T, c filesource.FollowerConfig, at map[string]int64) *watc
 }
 
 func (w *watching) start(known []string) {
-	w.wg.Go(func() {
-		err := w.follow.Watch(w.ctx, known, w)
+	var ctx context.Context
+	ctx, w.part = context.WithCancel(context.Background())
+	w.watched = make(chan struct{})
+	go func() {
+		defer close(w.watched)
+		err := w.follow.Watch(ctx, known, w)
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.err = err
-	})
+	}()
 }
 
-// stop ends it, and returns the positions.
+// stop ends it, and returns the positions. The readers end first: who closes what first is not said anywhere, and what they knew must
+// not be lost with them.
 func (w *watching) stop() map[string]int64 {
 	w.t.Helper()
-	w.cancel()
+	w.mu.Lock()
+	w.cancel() // what is found from now on is nobody's
+	found := w.found
+	w.mu.Unlock()
 	w.wg.Wait()
-	for _, r := range w.found {
+	for _, r := range found {
 		if err := r.Close(); err != nil {
 			w.t.Error(err)
 		}
 	}
+	w.part()
+	<-w.watched
 	if err := w.follow.Close(); err != nil {
 		w.t.Error(err)
 	}
@@ -84,6 +98,12 @@ func (w *watching) stop() map[string]int64 {
 func (w *watching) Found(r source.Reader) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.ctx != nil && w.ctx.Err() != nil {
+		if err := r.Close(); err != nil {
+			w.t.Error(err)
+		}
+		return
+	}
 	w.found = append(w.found, r)
 	name := r.Partition().Name
 	w.ended[name] = false
@@ -133,7 +153,9 @@ func (w *watching) Ready() {
 func (w *watching) Trouble(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.trouble = err
+	if w.trouble = err; err != nil {
+		w.said = append(w.said, err.Error())
+	}
 }
 
 // after lets time pass.
