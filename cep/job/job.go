@@ -206,7 +206,7 @@ func (j *Job) Run(ctx context.Context) error {
 	err := group.Wait()
 	j.running.Store(false)
 	j.core = s.core // another one may have taken over
-	j.closeFound()
+	j.hearLast()
 	j.Close()
 	j.status.end()
 	if errors.Is(err, errEnded) {
@@ -442,11 +442,15 @@ func (j *Job) Close() {
 	})
 }
 
-// closeFound closes readers that nobody has taken over.
-func (j *Job) closeFound() {
+// hearLast takes note of what sources said at their end, and closes readers that nobody has taken over.
+func (j *Job) hearLast() {
 	for _, n := range j.inbox.take(nil) {
-		if n.kind == noticeFound {
+		switch n.kind {
+		case noticeFound:
 			_ = n.reader.Close() // it was never read from
+		case noticeTrouble:
+			j.sequencer.setTrouble(n.stream, n.err)
+		default: // the sequencer has ended, and what it was told is no news to anybody else
 		}
 	}
 	for _, st := range j.streams {

@@ -1,12 +1,16 @@
 package job
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/cepd/cepd/cep"
 	"github.com/cepd/cepd/cep/source"
+	"github.com/cepd/cepd/patterns/expression"
 )
 
 // TestPartitionIsDone: a log that was read to where it ended is gone at the next start, as rotation does it. Nothing of it is lost
@@ -152,4 +156,58 @@ func TestRecordsAreGone(t *testing.T) {
 			})
 		})
 	}
+}
+
+// parting is a source that has a last word, some time after it was told to end.
+type parting struct {
+	source.Source
+	after time.Duration
+}
+
+// Watch implements [source.Source].
+func (p *parting) Watch(ctx context.Context, known []string, d source.Discovery) error {
+	err := p.Source.Watch(ctx, known, d)
+	time.Sleep(p.after)
+	d.Trouble(errors.New("half of it is lost"))
+	return err
+}
+
+// TestLastWord: what a source says when it is told to end is in the log, also where the job has nothing else to do by then.
+func TestLastWord(t *testing.T) {
+	for _, after := range []time.Duration{0, time.Minute} {
+		t.Run(after.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, "auth")
+				w.stream("auth").write("0", event(1, "a", "x"))
+				l := w.run(func(c *Config) { c.Streams[0].Source = &parting{c.Streams[0].Source, after} })
+				settle(5 * time.Second)
+				if err := l.Drain(t.Context()); err != nil {
+					t.Error(err)
+				}
+				if err := l.wait(); err != nil || !w.log.has("the source has trouble", "half of it is lost") {
+					t.Errorf("%v\n%s", err, w.log)
+				}
+			})
+		})
+	}
+}
+
+// TestDisabledAtTheEnd: a rule that is disabled is named, also where the job ends before anybody looks.
+func TestDisabledAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "auth")
+		s := w.stream("auth")
+		l := w.run(func(c *Config) {
+			c.Rules.Rules[0].Where = &expression.Expr{Canonical: "where", Test: func(*cep.Scope) (bool, error) { panic("no such thing") }}
+		})
+		settle(5 * time.Second)
+		s.write("0", event(1, "a", "x"), event(9, "a", "x"))
+		settle(time.Second)
+		if err := l.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := l.wait(); err != nil || !w.log.has("level=ERROR", "a rule is disabled", "rule=pair", "no such thing") {
+			t.Errorf("%v\n%s", err, w.log)
+		}
+	})
 }

@@ -143,6 +143,7 @@ func (s *sequencer) run(ctx context.Context) error {
 	err := s.loop(ctx)
 	if s.core.Err() == nil { // what is broken has no summary
 		s.nameLosses(s.core.Streams())
+		s.review()
 		s.status.keep(s.report())
 	}
 	return err
