@@ -454,6 +454,7 @@ func (j *Job) proveFirst(o *outlet, at sinks.Progress) error {
 		return nil
 	}
 	return fmt.Errorf("%w: the state is empty, but sink %s stands at lineage %d, sequence %d: the job %q has run before, or runs "+
-		"elsewhere, and its state is not here. Bring the state back; or start with --accept-gap: open starts are lost, everything is read as on a first start, and nothing is sent "+
-		"before the job has found as many alerts as the destination has", ErrRefused, o.Name, at.Lineage, at.Sequence, j.config.Name)
+		"elsewhere, and its state is not here. Bring the state back; or start with --accept-gap: open starts are lost, everything is read "+
+		"as on a first start, and nothing is sent before the job has found as many alerts as the destination has",
+		ErrRefused, o.Name, at.Lineage, at.Sequence, j.config.Name)
 }
