@@ -283,7 +283,7 @@ func (w *swap) changeVersion(before, v *version) Change {
 			c.Kind = RuleKept
 		case c.Starts > 0:
 			// One meaning and two programs: what is kept of a taken event follows from what the alert reads as well.
-			c.Reason = "what its alert reads has changed, and open starts have not kept it"
+			c.Reason = "what its alert reads has changed, and with it what is kept for open starts"
 		}
 	}
 	if c.Kind == RuleChanged && alive && (same || !v.rule.DropOnChange) && c.Starts > 0 {

@@ -38,36 +38,45 @@ const (
 	placeRule  = `{id: place, from: auth, by: [user], where: place == "here"}`
 )
 
-// TestSwapOfAFieldOfTheAlert: an alert that reads more than open starts have kept is no other meaning. They finish with the alert
-// that they began under, also where a change of meaning would drop them.
+// TestSwapOfAFieldOfTheAlert: an alert that reads more than open starts have kept, or less, is no other meaning. They finish with the
+// alert that they began under, also where a change of meaning would drop them.
 func TestSwapOfAFieldOfTheAlert(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, "auth")
-		s := w.stream("auth")
-		before := w.set(pairRule, droppyRule)
-		s.write("0", event(1, "a", "x"), event(20, "z", "z"))
-		l := w.run(func(c *Config) { c.Rules = before })
-		settle(5 * time.Second)
-		more := func(rule string) string { return strings.TrimSuffix(rule, "}") + ", alert: {fields: {p: a.place}}}" }
-		done, err := l.Swap(t.Context(), w.set(more(pairRule), more(droppyRule)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		reason := "what its alert reads has changed, and open starts have not kept it"
-		want := []RuleChange{
-			{Rule: "droppy", Kind: "draining", Starts: 1, Reason: reason}, {Rule: "pair", Kind: "draining", Starts: 1, Reason: reason},
-		}
-		if diff := cmp.Diff(want, done.Changes); diff != "" {
-			t.Error(diff)
-		}
-		s.write("0", event(21, "b", "x"), event(40, "z", "z"))
-		settle(5 * time.Second)
-		if got := w.sent("out", "rule"); len(got) != 2 {
-			t.Errorf("alerts %q", got)
-		}
-		l.crash()
-		_ = l.wait()
-	})
+	less := []string{pairRule, droppyRule}
+	more := make([]string, len(less))
+	for i, rule := range less {
+		more[i] = strings.TrimSuffix(rule, "}") + ", alert: {fields: {p: a.place}}}"
+	}
+	for name, sets := range map[string][2][]string{"more": {less, more}, "less": {more, less}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, "auth")
+				s := w.stream("auth")
+				before := w.set(sets[0]...)
+				s.write("0", `{"t":1,"kind":"a","user":"x","place":"home"}`, event(20, "z", "z"))
+				l := w.run(func(c *Config) { c.Rules = before })
+				settle(5 * time.Second)
+				done, err := l.Swap(t.Context(), w.set(sets[1]...))
+				if err != nil {
+					t.Fatal(err)
+				}
+				reason := "what its alert reads has changed, and with it what is kept for open starts"
+				want := []RuleChange{
+					{Rule: "droppy", Kind: "draining", Starts: 1, Reason: reason}, {Rule: "pair", Kind: "draining", Starts: 1, Reason: reason},
+				}
+				if diff := cmp.Diff(want, done.Changes); diff != "" {
+					t.Error(diff)
+				}
+				s.write("0", event(21, "b", "x"), event(40, "z", "z"))
+				settle(5 * time.Second)
+				fields := map[string]string{"more": "{}", "less": `{"p":"home"}`}[name]
+				if got := w.sent("out", "fields"); !slices.Equal(got, []string{fields, fields}) {
+					t.Errorf("fields of alerts %q", got)
+				}
+				l.crash()
+				_ = l.wait()
+			})
+		})
+	}
 }
 
 // TestSwapInARunningJob: what becomes of each rule is said before and after; open starts stay, drain or are dropped; a rule
