@@ -18,7 +18,7 @@ type text struct {
 	width int
 	file  *yamlnode.File
 	node  *yamlnode.Node
-	// spots are the places of the runes, found when the first mistake in the text is reported.
+	// spots are the places of the runes and of the end, found when the first mistake in the text is reported.
 	spots []yamlnode.Spot
 }
 
@@ -26,12 +26,12 @@ type text struct {
 func (t *text) at(offset, length int) Diagnostic {
 	if t.spots == nil {
 		t.spots = t.file.Spots(t.node)
+		// A text ends where its last line does, whatever empty ones stand behind.
+		for n := len(t.spots); n > 1 && t.spots[n-2].Width == 0; n-- {
+			t.spots = t.spots[:n-1]
+		}
 	}
-	// A text ends where its last line does, whatever empty ones stand behind.
 	last := len(t.spots) - 1
-	for last > 0 && t.spots[last-1].Width == 0 {
-		last--
-	}
 	from := t.spots[min(offset, last)]
 	to := t.spots[max(min(offset+length-1, last), 0)]
 	d := Diagnostic{Pos: Pos{File: t.File, Line: from.Line, Column: from.Column}, Excerpt: t.file.Line(from.Line)}

@@ -9,8 +9,8 @@
 //		fmt.Println(key.Value, value.Line, value.Column)
 //	}
 //
-// Scalars are text: what [Node.Value] holds is never interpreted here, but for [IsNull] and [Core]. Tags, anchors and
-// aliases are problems.
+// Scalars are text: what [Node.Value] holds is never interpreted here, but for [IsNull] and [Core]. It is unfolded and
+// unescaped, and [File.Spots] leads back from each of its runes to the file. Tags, anchors and aliases are problems.
 //
 // # Concurrency
 //
@@ -18,7 +18,7 @@
 //
 // # Cost
 //
-// Parse is linear in the text. Texts above [MaxBytes], [MaxNodes] or [MaxDepth] are refused before a tree is built.
+// Parse is linear in the text, and Spots in that of the scalar. Texts above [MaxBytes], [MaxNodes] or [MaxDepth] are refused before a tree is built.
 //
 // # Caveats
 //

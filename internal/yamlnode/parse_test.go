@@ -113,6 +113,7 @@ func TestPlaces(t *testing.T) {
 		"  x",                          // 17
 		"z: 'q'",                       // 18
 		"tagged: !t x",                 // 19
+		"empty: |-",                    // 20
 	}, "\n")
 	f, problems := Parse("x.yaml", []byte(text))
 	if len(problems) != 1 { // the tag
@@ -154,6 +155,7 @@ func TestPlaces(t *testing.T) {
 		{"stripped", 0, "17:3"},
 		{"z", 1, "18:6"},
 		{"tagged", 1, "19:9"},
+		{"empty", 0, "20:8"},
 	} {
 		spot := f.Spots(nodes[test.key])[test.offset]
 		if got := fmt.Sprintf("%d:%d", spot.Line, spot.Column); got != test.want {

@@ -74,6 +74,16 @@ func (w *walker) take(r rune, width int) bool {
 	return ok
 }
 
+// takeTo takes runes that stand for themselves, up to an index of the line.
+func (w *walker) takeTo(to int) bool {
+	for line := w.file.line(w.line); w.at < to; {
+		if !w.take(line.at(w.at), 1) {
+			return false
+		}
+	}
+	return true
+}
+
 // end notes that the end of a line stands for a rune.
 func (w *walker) end(r rune, line int) bool { return w.put(r, line, w.file.line(line).len(), 0) }
 
@@ -112,10 +122,10 @@ func (w *walker) fold(escaped bool) bool {
 func (w *walker) plain() bool {
 	for !w.done() {
 		ok := false
-		if _, isEnd := w.blanks(); isEnd {
+		if to, isEnd := w.blanks(); isEnd {
 			ok = w.fold(false)
 		} else {
-			ok = w.take(w.file.line(w.line).at(w.at), 1)
+			ok = w.takeTo(to + 1)
 		}
 		if !ok {
 			return false
@@ -133,10 +143,12 @@ func (w *walker) quoted(quote rune) bool {
 	for {
 		ok := false
 		line := w.file.line(w.line)
-		_, isEnd := w.blanks()
+		to, isEnd := w.blanks()
 		switch {
 		case isEnd:
 			ok = w.fold(false)
+		case to > w.at:
+			ok = w.takeTo(to)
 		case quote == '\'' && line.has(w.at, "''"):
 			ok = w.take('\'', 2)
 		case line.at(w.at) == quote:
@@ -147,7 +159,7 @@ func (w *walker) quoted(quote rune) bool {
 			r, width := line.escape(w.at)
 			ok = w.take(r, width)
 		default:
-			ok = w.take(line.at(w.at), 1)
+			ok = w.takeTo(w.at + 1)
 		}
 		if !ok {
 			return false
@@ -191,6 +203,9 @@ func (l line) escape(at int) (r rune, width int) {
 
 // block walks a block of text. All its lines are behind the same indentation, which nothing but the first of them tells.
 func (w *walker) block(folded bool) bool {
+	if w.done() {
+		return false // nothing stands below the mark
+	}
 	for w.next() == '\n' {
 		if w.line++; w.line > len(w.file.lines) || !w.end('\n', w.line) {
 			return false
@@ -212,10 +227,8 @@ func (w *walker) block(folded bool) bool {
 		if line.spaces() < indent {
 			return false
 		}
-		for w.at = indent; w.at < line.len(); {
-			if !w.take(line.at(w.at), 1) {
-				return false
-			}
+		if w.at = indent; !w.takeTo(line.len()) {
+			return false
 		}
 		if w.done() {
 			return true

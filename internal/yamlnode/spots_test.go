@@ -304,6 +304,22 @@ func TestSpots(t *testing.T) {
 	})
 }
 
+// A text of a megabyte is walked once, whatever it consists of.
+func TestSpotsOfLongTexts(t *testing.T) {
+	blanks, lines := strings.Repeat(" ", MaxBytes-100), strings.Repeat("\n", MaxNodes-100)
+	for _, text := range []string{
+		"a: 'x" + blanks + "y'", `a: "` + blanks + `"`, "a: x" + blanks + "y", "a: x" + blanks + "\n   y", "a: |1\n   " + blanks, "a: >1\n   x" + blanks + "\n y",
+		"a: 'x" + lines + " y'", `a: "\` + lines + `"`, "a: x" + lines + " y", "a: |+\n x" + lines, "a: >+\n x" + lines + " y", "a: >" + lines + " y",
+		"a: '" + strings.Repeat("''", MaxBytes/2-100) + "'", `a: "` + strings.Repeat(`\n`, MaxBytes/2-100) + `"`,
+	} {
+		f, problems := Parse("x.yaml", []byte(text))
+		if len(problems) > 0 {
+			t.Fatalf("%.20q: %v", text, problems)
+		}
+		spotsHold(t, f, f.Documents[0].Content[1])
+	}
+}
+
 // spotsHold says what is wrong with the places of a scalar, by the text alone.
 func spotsHold(t interface {
 	Fatalf(format string, args ...any)
@@ -315,8 +331,11 @@ func spotsHold(t interface {
 		t.Fatalf("%d places for %q", len(spots), n.Value)
 	}
 	before := Spot{n.Line, n.Column, 0}
+	line := []rune(f.Line(n.Line))
 	for i, s := range spots {
-		line := []rune(f.Line(s.Line))
+		if s.Line != before.Line {
+			line = []rune(f.Line(s.Line))
+		}
 		if s.Line < before.Line || s.Line == before.Line && s.Column < before.Column+before.Width {
 			t.Fatalf("%d of %q: %v is not behind %v", i, n.Value, s, before)
 		}
