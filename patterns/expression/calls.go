@@ -51,20 +51,10 @@ func (r *resolver) unknownFunction(name string, at span) *node {
 	known = slices.AppendSeq(known, maps.Keys(predicates))
 	slices.Sort(known)
 	hint := didYouMean(name, known)
-	if h := functionHints[name]; h != "" {
+	if h := functionHint(name); h != "" {
 		hint = h
 	}
 	return r.fail(at, codeFunction, hint, "unknown function %q", name)
-}
-
-// functionHints are functions of other languages.
-var functionHints = map[string]string{
-	"size": "write len(x)", "length": "write len(x)", "startsWith": `write x startsWith "y"`, "avg": "write mean(list)",
-	"average": "write mean(list)", "distinct": "write uniq(list)", "contains": `write x contains "y"`,
-	"exists": "write x != nil", "has": "write x != nil", "coalesce": "write a ?? b", "ifnull": "write a ?? b",
-	"concat_ws": "write a + b", "timestamp": "write ts(e)", "cidrMatch": `write cidr(ip, "10.0.0.0/8")`,
-	"regex": `write x matches "y"`, "match": `write x matches "y"`, "wildcard": `write like(x, "*.exe")`,
-	"tolower": "write lower(x)", "toupper": "write upper(x)", "endsWith": `write x endsWith "y"`,
 }
 
 // plainCall makes the call of a function of values.
@@ -72,7 +62,12 @@ func (r *resolver) plainCall(f *function, nodes []*node, at span) *node {
 	for i, a := range nodes {
 		want := f.kinds[min(i, len(f.kinds)-1)]
 		if a.kind == takensKind && want != anyKind && want != listKind {
-			return r.fail(a.at, codeListAsEvent, "take one event, "+a.String()+"[-1].field", "%s is a list of events", a)
+			return r.fail(a.at, codeListAsEvent, r.namesake(a, "take one event, "+a.String()+"[-1].field"), "%s is a list of events", a)
+		}
+		if want != anyKind && want != listKind && want != objectKind {
+			if bad := r.event(a); bad != nil {
+				return bad
+			}
 		}
 		a = r.asValue(a)
 		nodes[i] = a
@@ -103,8 +98,14 @@ func (n *node) isEvents() bool {
 // oneEvent reports one event where a list is needed.
 func (r *resolver) oneEvent(f string, n *node) *node {
 	hint := ""
-	if n.op == opStep {
+	switch name := r.source(n.at); {
+	case n.op == opStep:
 		hint = "it takes one event at most; " + n.String() + " != nil asks whether it did"
+	case n.op == opEvent && name == r.place.Own:
+		if r.place.Taken {
+			hint = "taken is the list of what the step has taken before"
+		}
+		return r.fail(n.at, codeEventAsList, hint, "%s needs a list, and in its own condition %s is the one event under test", f, name)
 	}
 	return r.fail(n.at, codeEventAsList, hint, "%s needs a list, %s is one event", f, n)
 }
@@ -170,7 +171,11 @@ func resolveNumbers(r *resolver, f *function, args []*node, at span) *node {
 	for _, a := range args {
 		switch a.kind {
 		case takensKind:
-			return r.fail(a.at, codeListAsEvent, "write "+f.name+"("+a.String()+", .field)", "%s is a list of events, not of numbers", a)
+			field := ".field"
+			if b := args[len(args)-1]; len(args) == 2 && b.op == opField && len(b.names) > 0 {
+				field = printPath(".", b.names)[1:]
+			}
+			return r.fail(a.at, codeListAsEvent, "write "+f.name+"("+a.String()+", "+field+")", "%s is a list of events, not of numbers", a)
 		case eventKind, takenKind:
 			return r.fail(a.at, codeEventAsList, "write "+a.String()+".field", "%s is an event, not a number", a)
 		case stringKind, boolKind, objectKind:
@@ -245,6 +250,9 @@ func resolveDuration(r *resolver, f *function, args []*node, at span) *node {
 
 // resolveCIDR makes the set of networks ready: they are constant.
 func resolveCIDR(r *resolver, f *function, args []*node, at span) *node {
+	if bad := r.event(args[0]); bad != nil {
+		return bad
+	}
 	address := r.asValue(args[0])
 	if address.kind != anyKind && address.kind != stringKind {
 		return r.fail(address.at, codeType, "", "an address is a string, this is %s", address.kind)
@@ -277,6 +285,9 @@ func resolveCIDR(r *resolver, f *function, args []*node, at span) *node {
 
 // resolveLike makes constant wildcards ready.
 func resolveLike(r *resolver, f *function, args []*node, at span) *node {
+	if bad := r.event(args[0]); bad != nil {
+		return bad
+	}
 	s, pattern := r.asValue(args[0]), r.asValue(args[1])
 	if s.kind != anyKind && s.kind != stringKind {
 		return r.fail(s.at, codeType, "string(x) makes a string", "like tests strings, this is %s", s.kind)
@@ -367,6 +378,7 @@ func (r *resolver) predicate(name string, p *predicateForm, at span, args []ast.
 		n.args[1] = r.value(args[1])
 	}
 	r.scopes = r.scopes[:len(r.scopes)-1]
+	r.idle(n)
 	if len(args) > 2 {
 		n.args[2] = r.value(args[2])
 		if name == "sortBy" && (n.args[2].op != opConst || !slices.Contains([]string{"asc", "desc"}, n.args[2].value.AsString())) {
@@ -399,6 +411,35 @@ func (r *resolver) predicate(name string, p *predicateForm, at span, args []ast.
 		return r.fail(n.args[1].at, codeType, "group by a field", "objects cannot be compared")
 	}
 	return n
+}
+
+// idle warns of a predicate that asks the same of each element: sum(fail, amount) adds up a field of the current event.
+func (r *resolver) idle(n *node) {
+	body, depends := n.args[1], false
+	body.walk(func(m *node) bool {
+		depends = depends || m.op == opBad || (m.op == opPointer || m.op == opPosition || m.op == opAccumulator) && m.index == n.index
+		return !depends
+	})
+	if depends {
+		return
+	}
+	hint := "# is the element, .field a field of it"
+	if body.op == opField && len(body.names) > 0 {
+		hint = "write " + printPath(".", body.names)[1:] + " for the field of the element"
+	}
+	r.problems.warn(body.at, codeIdle, hint, "%s is the same for each element of the list", body)
+}
+
+// resolveCount is count without a predicate, which counts what is true.
+func resolveCount(r *resolver, f *function, args []*node, at span) *node {
+	switch list := args[0]; {
+	case list.kind == takensKind:
+		hint := "write len(" + list.String() + "), or count(" + list.String() + ", .field == …)"
+		return r.fail(list.at, codeType, hint, "count of a list alone counts the elements that are true, and an event is not")
+	case list.op != opPredicate && list.op != opBad:
+		r.problems.warn(at, codeIdle, "len("+list.String()+") is the number of all", "count of a list alone counts the elements that are true")
+	}
+	return resolveList(r, f, args, at)
 }
 
 // arity says how many arguments a function takes.

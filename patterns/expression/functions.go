@@ -140,7 +140,10 @@ func functionList() []*function {
 		list("concat", "concat(a, b)", 1, manyArguments, []kind{listKind}, listKind, concat),
 		list("flatten", "flatten(list)", 1, 1, []kind{listKind}, listKind, flatten),
 		list("sort", "sort(list)", 1, 2, []kind{listKind, stringKind}, listKind, sortValues),
-		list("count", "count(list, condition)", 1, 1, []kind{listKind}, numberKind, countTrue),
+		{
+			name: "count", usage: "count(list, condition)", min: 1, max: 1, kinds: []kind{listKind}, result: numberKind,
+			resolve: resolveCount, many: countTrue,
+		},
 		one("keys", "keys(object)", objectKind, listKind, keys),
 		one("values", "values(object)", objectKind, listKind, memberValues),
 		numbers("sum", "sum(list, .field)", sum),

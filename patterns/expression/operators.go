@@ -58,6 +58,9 @@ func (r *resolver) binary(n *ast.BinaryNode) *node {
 	case "matches", "contains", "startsWith", "endsWith":
 		return r.textTest(n.Operator, left, right, at)
 	case "+", "-", "*", "/", "%", "**", "^":
+		if at := n.Location().From; n.Operator == "-" && at+1 < len(r.tree.runes) && r.tree.runes[at+1] == '-' {
+			return r.fail(operator, codeRefused, "a comment stands behind # behind the whole value, or between /* and */; to subtract what is negative write a - -b", "-- is no comment")
+		}
 		return r.arithmetic(n.Operator, left, right, at, operator)
 	case "..":
 		return r.rangeOf(left, right, at)
@@ -133,12 +136,40 @@ func (r *resolver) equality(operator string, left, right *node, at span) *node {
 	if bad := r.lists(operator, left, right, at); bad != nil {
 		return bad
 	}
+	if (left.kind == eventKind || left.kind == takenKind) != (right.kind == eventKind || right.kind == takenKind) {
+		for _, a := range n.args {
+			if bad := r.event(a); bad != nil {
+				return bad
+			}
+		}
+	}
 	left, right = r.asValue(left), r.asValue(right)
 	n.args = []*node{left, right}
+	for i, a := range n.args {
+		b := n.args[1-i]
+		if a.op == opArithmetic && a.name != "+" && a.kind == anyKind && b.kind == stringKind {
+			return r.fail(at, codeType, r.oddName(r.source(a.at)), "what %s calculates never equals a string", a.name)
+		}
+	}
 	if left.kind != anyKind && right.kind != anyKind && left.kind != right.kind {
 		return r.fail(at, codeType, unitHint(left, right), "%s never equals %s", left.kind, right.kind)
 	}
+	if left.op == opConst && right.op == opConst && left.kind == stringKind && r.macro == "" {
+		r.problems.warn(at, codeIdle, r.oddName(left.value.AsString()), "both sides are texts, so this is the same for every event")
+	}
 	return r.fold(n)
+}
+
+// plainNumber is a text that is a number, and not of a kind that is written with a fixed length to be compared as a text,
+// as 20270630 and 0800 are.
+var plainNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]{0,6})(\.[0-9]+)?$`)
+
+// oddName says how to write a field whose name is no plain word.
+func (r *resolver) oddName(name string) string {
+	if !r.place.Event || name == "" {
+		return ""
+	}
+	return "e[" + literal(cep.String(name)) + "] is the field of this name"
 }
 
 // lists reports a comparison with a list of events.
@@ -155,7 +186,7 @@ func (r *resolver) lists(operator string, left, right *node, at span) *node {
 		if other.kind == numberKind {
 			hint = "write len(" + a.String() + ") " + operator + " " + other.String()
 		}
-		return r.fail(at, codeListAsEvent, hint, "%s is a list of events and cannot be compared", a)
+		return r.fail(at, codeListAsEvent, r.namesake(a, hint), "%s is a list of events and cannot be compared", a)
 	}
 	return nil
 }
@@ -171,6 +202,10 @@ func unitHint(left, right *node) string {
 			return "write duration(" + b.String() + ")"
 		case a.kind == timeKind && b.kind == stringKind, a.kind == timeKind && b.kind == numberKind:
 			return "write ts(" + b.String() + ")"
+		case a.op == opCall && a.name == "weekday":
+			return "the days are 0 for Sunday to 6 for Saturday"
+		case a.op == opCall && a.name == "concat":
+			return "a + b joins strings, concat lists"
 		case a.kind == numberKind && b.kind == stringKind && b.op == opConst:
 			return "write the number without quotes"
 		}
@@ -181,6 +216,11 @@ func unitHint(left, right *node) string {
 func (r *resolver) ordering(operator string, left, right *node, at span) *node {
 	if bad := r.lists(operator, left, right, at); bad != nil {
 		return bad
+	}
+	for _, a := range []*node{left, right} {
+		if bad := r.event(a); bad != nil {
+			return bad
+		}
 	}
 	left, right = r.asValue(left), r.asValue(right)
 	for _, a := range []*node{left, right} {
@@ -193,12 +233,27 @@ func (r *resolver) ordering(operator string, left, right *node, at span) *node {
 	if left.kind != anyKind && right.kind != anyKind && left.kind != right.kind {
 		return r.fail(at, codeType, unitHint(left, right), "%s and %s have no order", left.kind, right.kind)
 	}
+	for i, a := range []*node{right, left} {
+		other := left
+		if i == 1 {
+			other = right
+		}
+		if a.op != opConst || a.kind != stringKind || other.op == opConst || other.kind == stringKind {
+			continue
+		}
+		if plainNumber.MatchString(a.value.AsString()) {
+			r.problems.warn(a.at, codeText, "write the number without quotes", "texts are compared letter by letter, and a number is neither less nor greater than a text")
+		}
+	}
 	return r.fold(&node{op: opCompare, kind: boolKind, at: at, name: operator, args: []*node{left, right}})
 }
 
 func (r *resolver) in(left, right *node, at span) *node {
 	if left.kind == takensKind {
-		return r.fail(left.at, codeListAsEvent, "any("+left.String()+", .field in …) asks whether one of them is", "%s is a list of events", left)
+		return r.fail(left.at, codeListAsEvent, r.namesake(left, "any("+left.String()+", .field in …) asks whether one of them is"), "%s is a list of events", left)
+	}
+	if bad := r.event(left); bad != nil {
+		return bad
 	}
 	left = r.asValue(left)
 	n := &node{op: opIn, kind: boolKind, at: at, args: []*node{left, right}}
@@ -209,7 +264,11 @@ func (r *resolver) in(left, right *node, at span) *node {
 		}
 		return n
 	case takensKind:
-		return r.fail(right.at, codeListAsEvent, "write "+left.String()+" in map("+right.String()+", .field)", "%s is a list of events, not of values", right)
+		return r.fail(right.at, codeListAsEvent, r.namesake(right, "write "+left.String()+" in map("+right.String()+", .field)"), "%s is a list of events, not of values", right)
+	case takenKind:
+		if left.op != opConst { // "name" in ok asks whether the event has the field
+			return r.event(right)
+		}
 	default:
 	}
 	right = r.asValue(right)
@@ -217,7 +276,11 @@ func (r *resolver) in(left, right *node, at span) *node {
 	switch right.kind {
 	case anyKind, listKind, objectKind:
 	case stringKind:
-		return r.fail(at, codeType, "write "+right.String()+" contains "+left.String(), "in asks for an element of a list, not for a part of a string")
+		hint := "write " + right.String() + " contains " + left.String()
+		if right.op == opConst && left.op != opConst {
+			hint = "a list stands in square brackets: " + left.within(comparePrecedence+1) + " in [" + right.String() + "]"
+		}
+		return r.fail(at, codeType, hint, "in asks for an element of a list, not for a part of a string")
 	default:
 		return r.fail(right.at, codeType, "in needs a list: [a, b] or $list", "%s is not a list", right.kind)
 	}
@@ -225,6 +288,14 @@ func (r *resolver) in(left, right *node, at span) *node {
 }
 
 func (r *resolver) textTest(operator string, left, right *node, at span) *node {
+	for _, a := range []*node{left, right} {
+		if a.kind == takensKind {
+			return r.fail(a.at, codeListAsEvent, r.namesake(a, "any("+a.String()+", .field "+operator+" …) asks whether one of them does"), "%s is a list of events", a)
+		}
+		if bad := r.event(a); bad != nil {
+			return bad
+		}
+	}
 	left, right = r.asValue(left), r.asValue(right)
 	for _, a := range []*node{left, right} {
 		switch a.kind {
@@ -286,7 +357,10 @@ func (r *resolver) coalesce(left, right *node, at span) *node {
 func (r *resolver) arithmetic(operator string, left, right *node, at, sign span) *node {
 	for _, a := range []*node{left, right} {
 		if a.kind == takensKind {
-			return r.fail(a.at, codeListAsEvent, "sum("+a.String()+", .field) adds up", "%s is a list of events, not a number", a)
+			return r.fail(a.at, codeListAsEvent, r.namesake(a, "sum("+a.String()+", .field) adds up"), "%s is a list of events, not a number", a)
+		}
+		if bad := r.event(a); bad != nil {
+			return bad
 		}
 	}
 	left, right = r.asValue(left), r.asValue(right)

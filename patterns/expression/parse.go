@@ -66,6 +66,11 @@ func parse(text, macro string) (*tree, *Problem) {
 	if word, h, ok := misplaced(tokens, from); ok && unexpected.MatchString(syntax.Message) {
 		from, to, message, hint = word.From, word.To, "unexpected "+quoteToken("", word.Value), h
 	}
+	if h := foreign(tokens, from); h != "" {
+		hint = h
+	} else if tokens == nil {
+		message, hint = unread(t.runes, from, message, hint)
+	}
 	if strings.HasPrefix(message, "the expression ends") {
 		from, to = end, end+1
 	}
@@ -98,6 +103,8 @@ func explain(message string) (_, hint string) {
 		return "?? and another operator stand side by side", "put brackets around one of them: (a ?? b) == c"
 	case message == "literal not terminated":
 		return "the string has no end", "close it with the quote that opened it"
+	case strings.HasPrefix(message, "expected at least"):
+		return strings.Replace(message, "expected", "the function takes", 1), "any, all, map and the like take a list and what is asked of each element: count(fail, .code == 4)"
 	}
 	return message, ""
 }
@@ -113,83 +120,6 @@ var unexpected = regexp.MustCompile(`^unexpected token (\w+)(?:\("(.*)"\))?$`)
 
 // wrongKey is what the parser says of a word of the language that is the key of a map.
 var wrongKey = regexp.MustCompile(`^a map key must be .*\(unexpected token Operator\("(\w+)"\)\)$`)
-
-// misplaced finds a word of the language where a value should stand: at the mistake, or, as not and let want something
-// behind them, right before it. The hint depends on what is behind the word: it is meant as a name, or a value is missing.
-func misplaced(tokens []lexer.Token, at int) (word lexer.Token, hint string, ok bool) {
-	i := slices.IndexFunc(tokens, func(t lexer.Token) bool { return t.From == at && t.Kind != lexer.EOF })
-	if i < 0 {
-		return word, "", false
-	}
-	token := func(i int) lexer.Token {
-		if i < 0 || i >= len(tokens) {
-			return lexer.Token{Kind: lexer.EOF}
-		}
-		return tokens[i]
-	}
-	if word = tokens[i]; word.Kind == lexer.Operator && slices.Contains(operatorWords, word.Value) {
-		switch next := token(i + 1); {
-		case isMember(word, next), goesOn(next), next.Kind == lexer.EOF && !prefixWord(word), closes(next):
-			return word, word.Value + nameHint + word.Value, true
-		case prefixWord(word):
-			return word, "", true
-		default:
-			return word, "an operand is missing before it", true
-		}
-	}
-	next := word
-	switch word = token(i - 1); {
-	case word.Is(lexer.Identifier, "true", "false", "nil") && isMember(word, next),
-		prefixWord(word) && (isMember(word, next) || goesOn(next) || closes(next) && opens(token(i-2))):
-		return word, word.Value + nameHint + word.Value, true
-	}
-	return word, "", false
-}
-
-const nameHint = " is a word of the language: no step can have this name, and a field that has it is e."
-
-// prefixWord tells the words with nothing but their operand behind them.
-func prefixWord(t lexer.Token) bool { return t.Is(lexer.Operator, "not", "let", "if", "else") }
-
-// isMember reports whether a token takes a member of what stands right before it.
-func isMember(before, t lexer.Token) bool {
-	return t.From == before.To && (t.Is(lexer.Operator, ".", "?.") || t.Is(lexer.Bracket, "["))
-}
-
-// goesOn reports whether a token is an operator that wants a value before it, other than a sign.
-func goesOn(t lexer.Token) bool {
-	return t.Kind == lexer.Operator && !t.Is(lexer.Operator, "!", "#", ".", ",", "+", "-", "::") && !prefixWord(t)
-}
-
-func opens(t lexer.Token) bool { return t.Is(lexer.Bracket, "(", "[") || t.Is(lexer.Operator, ",") }
-
-func closes(t lexer.Token) bool {
-	return t.Is(lexer.Bracket, ")", "]", "}") || t.Is(lexer.Operator, ",")
-}
-
-// usualMistakes are words of other languages.
-var usualMistakes = map[string]string{
-	"=":          "write == to compare",
-	"===":        "write ==",
-	">":          "write != for not equal, => does not exist",
-	"&":          "write and",
-	"and":        "write and in lower case",
-	"or":         "write or in lower case",
-	"not":        "write not in lower case",
-	"in":         "write in, or not in, in lower case",
-	"matches":    "write matches in lower case",
-	"contains":   "write contains in lower case",
-	"startswith": "write startsWith",
-	"endswith":   "write endsWith",
-	"like":       `like is a function: like(name, "*.exe")`,
-	"is":         "write == nil or != nil",
-	"between":    "write a <= x and x <= b",
-	"then":       "write condition ? a : b",
-	"~":          `write matches: name matches "regular expression"`,
-	"=~":         `write matches: name matches "regular expression"`,
-	".":          "a leading dot means the element of any, all, map and the like",
-	"#":          "# means the element of any, all, map and the like",
-}
 
 // foldable are functions that may take a predicate as sum does, max(fail, .amount), though expr's parser knows them
 // without one. For the parser they are spelled as a function of the same length that has one, so that no offset moves.

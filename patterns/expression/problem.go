@@ -28,6 +28,8 @@ const (
 	codeName        = "CEP0218"
 	codeRegexp      = "CEP0251"
 	codeNot         = "CEP0252"
+	codeIdle        = "CEP0253"
+	codeText        = "CEP0254"
 )
 
 // CodeDoc describes a code for the documentation.
@@ -62,6 +64,8 @@ func Codes() []CodeDoc {
 		{codeName, "The name means nothing in this place.", `usr`, false},
 		{codeRegexp, "The regular expression is not constant: it is compiled for each event.", `user matches pattern`, true},
 		{codeNot, "The negated comparison is also true for an event without the field.", `not (size > 10)`, true},
+		{codeIdle, "A part of the expression does not depend on what it is asked of.", `sum(fail, amount) > 100`, true},
+		{codeText, "A text is probably not what is meant.", `size > "100"`, true},
 	}
 }
 

@@ -2,7 +2,9 @@ package expression
 
 import (
 	"maps"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/expr-lang/expr/ast"
@@ -82,6 +84,7 @@ func (r *resolver) node(n ast.Node) *node {
 	case *ast.FloatNode:
 		return constant(at, cep.Float(n.Value))
 	case *ast.StringNode:
+		r.escapes(n.Value, at)
 		return constant(at, cep.String(n.Value))
 	case *ast.BytesNode:
 		return r.fail(at, codeRefused, "write a plain string", "byte strings are not offered")
@@ -135,6 +138,26 @@ func (r *resolver) node(n ast.Node) *node {
 	return r.fail(at, codeRefused, "", "this kind of expression is not offered")
 }
 
+// escapes warns of a text in which a backslash has made a character that nobody means: "C:\temp" has a tab, and "\bcmd" a
+// backspace where a regular expression has the end of a word.
+func (r *resolver) escapes(text string, at span) {
+	i := strings.IndexAny(text, "\a\b\f\v")
+	if i < 0 {
+		if m := pathWithControl.FindStringIndex(text); m != nil {
+			i = m[1] - 2
+		}
+	}
+	if i < 0 {
+		return
+	}
+	c := strings.Trim(strconv.Quote(text[i:i+1]), `"`)
+	name := map[byte]string{'\a': "a bell", '\b': "a backspace", '\t': "a tab", '\n': "a new line", '\v': "a vertical tab", '\f': "a form feed", '\r': "a carriage return"}[text[i]]
+	r.problems.warn(at, codeText, `write \`+c+` for a backslash`, "%s in a text is %s", c, name)
+}
+
+// pathWithControl is a path of Windows in which an escape has swallowed the beginning of a name.
+var pathWithControl = regexp.MustCompile(`(?:^|\W)[A-Za-z]:[\w\\.]*[\t\n\r]\w`)
+
 // location gives a node's place; some nodes of the parser have none or one behind them.
 func location(n ast.Node) file.Location {
 	switch n := n.(type) {
@@ -171,6 +194,44 @@ func (r *resolver) asValue(n *node) *node {
 	}
 }
 
+// source is what was written at a place of the text that is being looked at.
+func (r *resolver) source(at span) string {
+	runes := r.tree.runes
+	if at.macro != r.macro || at.to > len(runes) {
+		return ""
+	}
+	return string(runes[at.from:at.to])
+}
+
+// event reports an event where a value must stand: a step is named, and one of its fields is meant, or the field of the
+// current event that has the name of the step. It is nil where n is none.
+func (r *resolver) event(n *node) *node {
+	if n.kind != eventKind && n.kind != takenKind {
+		return nil
+	}
+	switch name := r.source(n.at); {
+	case n.op == opEvent && name == r.place.Own:
+		return r.fail(n.at, codeType, "write "+name+".field, or e."+name+" for the field of this name", "%s is the step itself, which is the whole event under test and no value", name)
+	case n.op == opEvent:
+		return r.fail(n.at, codeType, "write e.field", "e is the whole event and no value")
+	case n.op == opStep:
+		hint := "write " + n.name + ".field"
+		if r.place.Event {
+			hint += ", or e." + n.name + " for the field of the current event"
+		}
+		return r.fail(n.at, codeType, hint, "%s is the step, which is a whole event and no value", n.name)
+	}
+	return r.fail(n.at, codeType, "write "+n.String()+".field", "%s is a whole event and no value", n)
+}
+
+// namesake adds to a hint about what a step took how to read the field of the same name.
+func (r *resolver) namesake(list *node, hint string) string {
+	if list.op == opSteps && r.place.Event && list.name != "taken" {
+		return hint + "; e." + list.name + " is the field of the current event"
+	}
+	return hint
+}
+
 // condition resolves a node that must be true or false.
 func (r *resolver) condition(n ast.Node) *node { return r.asCondition(r.node(n)) }
 
@@ -185,8 +246,13 @@ func (r *resolver) asCondition(n *node) *node {
 	default:
 	}
 	hint := ""
-	if n.kind == nullKind {
+	switch {
+	case n.kind == nullKind:
 		hint = "x == nil asks whether a field is missing"
+	case n.kind == eventKind:
+		return r.event(n)
+	case n.op == opConst && n.kind == stringKind:
+		hint = "what is compared stands before each: x == \"a\" or x == \"b\", or x in [\"a\", \"b\"]"
 	}
 	return r.fail(n.at, codeType, hint, "a condition must be true or false, this is %s", n.kind)
 }
@@ -271,8 +337,22 @@ func (r *resolver) unknown(name string, at span) *node {
 	if hint := didYouMean(name, known); hint != "" {
 		return r.fail(at, codeName, hint, "unknown name %q", name)
 	}
-	return r.fail(at, codePlace, r.stepHint(name), "%s has no current event, so there is no field %q", r.eventless(), name)
+	path := name + r.members(at)
+	if len(r.scopes) > 0 {
+		return r.fail(at, codePlace, "write ."+path+" for the field of the element", "%s has no current event, so there is no field %q", r.eventless(), name)
+	}
+	return r.fail(at, codePlace, r.stepHint(path), "%s has no current event, so there is no field %q", r.eventless(), name)
 }
+
+// members is what is written behind a name to reach into it: .address.city.
+func (r *resolver) members(at span) string {
+	if at.to > len(r.tree.runes) {
+		return ""
+	}
+	return membersBehind.FindString(string(r.tree.runes[at.to:]))
+}
+
+var membersBehind = regexp.MustCompile(`^(\??\.[A-Za-z_]\w*|\["[^"\]]*"\])*`)
 
 // eventless names the place without a current event.
 func (r *resolver) eventless() string {
@@ -332,6 +412,8 @@ func (r *resolver) dollar(name string, at span) *node {
 	hint := ""
 	if c := Nearest(bare, known); c != "" {
 		hint = `did you mean "$` + c + `"?`
+	} else if bare == p.Own || slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Name == bare }) {
+		hint = "a step has no $: write " + bare
 	} else if slices.Contains(p.Key, bare) {
 		hint = "write $key." + bare
 	}
@@ -613,7 +695,10 @@ func (r *resolver) method(n *ast.CallNode, callee *ast.MemberNode) *node {
 	if !ok {
 		return r.fail(at, codeRefused, "", "only functions can be called")
 	}
-	hint := "write " + name.Value + "(x)"
+	hint := functionHint(name.Value)
+	if functions[name.Value] != nil {
+		hint = "write " + name.Value + "(x)"
+	}
 	lower := strings.ToLower(name.Value)
 	for word, h := range methodHints {
 		if lower == word {
