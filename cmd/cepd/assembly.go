@@ -136,7 +136,11 @@ func (a *assembly) openStreams(o runFlags, stdin io.Reader, log *slog.Logger) er
 		a.closeLater("source of "+s.Name, from.Close)
 		a.job.Streams = append(a.job.Streams, streamOf(s, from, int(a.config.Limits.EventSize)))
 	}
-	a.push = httpsource.New(pushed)
+	push := httpsource.New(pushed)
+	for _, l := range a.logs {
+		l.push = push
+	}
+	a.push = push
 	return nil
 }
 
@@ -156,7 +160,7 @@ func (a *assembly) openLog(stream string, c eventlog.Config) (*eventlog.Log, err
 		return nil, err
 	}
 	a.closeLater("log of "+stream, l.Close)
-	a.logs = append(a.logs, &streamLog{stream, l})
+	a.logs = append(a.logs, &streamLog{stream: stream, log: l})
 	return l, nil
 }
 

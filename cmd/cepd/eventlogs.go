@@ -6,12 +6,15 @@ import (
 
 	"github.com/cepd/cepd/cep/job"
 	"github.com/cepd/cepd/cep/source/eventlog"
+	"github.com/cepd/cepd/cep/source/httpsource"
 )
 
 // streamLog is the log of what was posted to a stream, or read from standard input.
 type streamLog struct {
 	stream string
 	log    *eventlog.Log
+	// push takes what is posted to all streams.
+	push *httpsource.Handler
 }
 
 // found logs what was not as it should be when the log was opened.
@@ -40,6 +43,8 @@ type logStatus struct {
 	Full   uint64 `json:"full"`
 	Failed uint64 `json:"failed"`
 	Reused uint64 `json:"reused"`
+	// Refused counts events that were refused for what they are, by the reason.
+	Refused map[httpsource.Reason]uint64 `json:"refused,omitempty"`
 	// Bytes is the size of the log, Max what it may become.
 	Bytes int64  `json:"bytes"`
 	Max   int64  `json:"max"`
@@ -50,7 +55,7 @@ func (l *streamLog) status() logStatus {
 	s := l.log.Status()
 	out := logStatus{
 		Stream: l.stream, Accepted: s.Accepted, Duplicates: s.Duplicates, Differing: s.Differing,
-		Full: s.Full, Failed: s.Counts.Failed, Reused: s.Reused, Bytes: s.Bytes, Max: s.Max,
+		Full: s.Full, Failed: s.Counts.Failed, Reused: s.Reused, Refused: l.push.Refused(l.stream), Bytes: s.Bytes, Max: s.Max,
 	}
 	if s.Failed != nil {
 		out.Error = s.Failed.Error()

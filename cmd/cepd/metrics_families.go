@@ -96,8 +96,8 @@ func newFamilies() *families {
 	f.partitionBytes = f.gauge("partition_source_lag_bytes", "Bytes of the source that have not been read, where the source knows.", "stream", "partition")
 	f.logAccepted = f.counter("log_events_accepted_total", "Posted events that were taken.", "stream")
 	f.logDuplicates = f.counter("log_events_duplicate_total", "Posted events whose id had come before.", "stream")
-	f.logDiffering = f.counter("log_events_differing_total", "Of these, those that are not what came first with the id.", "stream")
-	f.logRefused = f.counter("log_events_refused_total", "Posted events that were not taken: the log was full, the disk failed, or the key of the request was reused for another body.", "stream", "reason")
+	f.logDiffering = f.counter("log_events_differing_total", "Posted events whose id had come before with other content.", "stream")
+	f.logRefused = f.counter("log_events_refused_total", "Posted events that were not taken: the log was full, the disk failed, the key of the request was reused for another body; or what was wrong with the event.", "stream", "reason")
 	f.logSize = f.gauge("log_size_bytes", "Size of the log of posted events.", "stream")
 	f.logLimit = f.gauge("log_size_limit_bytes", "What it may become.", "stream")
 

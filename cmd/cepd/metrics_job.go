@@ -92,6 +92,9 @@ func (m *metrics) putStreams(e *emitter, s *wholeStatus) {
 		e.put(m.logDiffering, float64(l.Differing), l.Stream)
 		e.put(m.logRefused, float64(l.Full), l.Stream, "full")
 		e.put(m.logRefused, float64(l.Reused), l.Stream, "reused")
+		for reason, n := range l.Refused {
+			e.put(m.logRefused, float64(n), l.Stream, string(reason))
+		}
 		e.put(m.logRefused, float64(l.Failed), l.Stream, "failed")
 		e.put(m.logSize, float64(l.Bytes), l.Stream)
 		e.put(m.logLimit, float64(l.Max), l.Stream)

@@ -20,6 +20,7 @@ import (
 	"github.com/cepd/cepd/cep"
 	"github.com/cepd/cepd/cep/engine"
 	"github.com/cepd/cepd/cep/job"
+	"github.com/cepd/cepd/cep/source/httpsource"
 	"github.com/cepd/cepd/cmd/cepd/config"
 	"github.com/cepd/cepd/patterns"
 	"github.com/cepd/cepd/rules"
@@ -68,7 +69,7 @@ func toldStatus(now time.Time) wholeStatus {
 			Alerts:   job.Tally{Alerts: 5, Unsent: 1, Letters: 2, Excess: 1},
 			Degraded: []job.Degradation{{What: "sink", Name: "bus", Reason: "refused"}, {What: "epoch", Reason: "no space left on device"}},
 		},
-		Logs: []logStatus{{Stream: "web", Accepted: 10, Duplicates: 2, Differing: 1, Full: 1, Failed: 3, Reused: 4, Bytes: 400, Max: 1000}},
+		Logs: []logStatus{{Stream: "web", Accepted: 10, Duplicates: 2, Differing: 1, Full: 1, Failed: 3, Reused: 4, Refused: map[httpsource.Reason]uint64{httpsource.BadJSON: 6}, Bytes: 400, Max: 1000}},
 	}
 }
 
@@ -177,6 +178,7 @@ func TestMetrics(t *testing.T) {
 		`cepd_partition_source_lag_records{partition="auth/0",stream="auth"}`:   "4",
 		`cepd_log_events_refused_total{reason="failed",stream="web"}`:           "3",
 		`cepd_log_events_refused_total{reason="reused",stream="web"}`:           "4",
+		`cepd_log_events_refused_total{reason="bad_json",stream="web"}`:         "6",
 		`cepd_log_events_differing_total{stream="web"}`:                         "1",
 		`cepd_rules{state="running"}`:                                           "1",
 		`cepd_rules{state="shadow"}`:                                            "1",

@@ -5,8 +5,10 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
@@ -53,6 +55,7 @@ func TestPushIsDescribed(t *testing.T) {
 	early, _ := serving(t, config.HTTP{Tokens: tokensFile(t, accessText()), Rate: fast}, nil)
 	large := `{"a":"` + strings.Repeat("x", 900_000) + `"}`
 	had := map[int]bool{}
+	const slow = "a body that comes too slowly"
 	for _, c := range []struct {
 		d            *daemon
 		stream, body string
@@ -80,6 +83,7 @@ func TestPushIsDescribed(t *testing.T) {
 		{d, "shop", `{}`, allToken, nil, 404, `no stream \"shop\" takes events`},
 		{d, "auth", strings.Repeat(" ", 1<<20) + "{}", shipToken, nil, 413, "bytes at most"},
 		{d, "auth", `{}`, shipToken, []string{"Content-Type:text/plain"}, 415, "text/plain"},
+		{d, "auth", slow, shipToken, nil, 408, "has not come within"},
 		{early, "auth", `{}`, shipToken, nil, 503, "being restored"},
 		{d, "auth", large, shipToken, nil, 200, `"accepted":1`},
 		{d, "auth", large, shipToken, nil, 200, `"accepted":1`},
@@ -102,6 +106,9 @@ func TestPushIsDescribed(t *testing.T) {
 		}
 		if c.token != "" {
 			r.Header.Set("Authorization", "Bearer "+c.token)
+		}
+		if c.body == slow {
+			r.Body = io.NopCloser(iotest.ErrReader(os.ErrDeadlineExceeded))
 		}
 		w := httptest.NewRecorder()
 		c.d.router(nil).ServeHTTP(w, r)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -59,6 +60,9 @@ var (
 	lineTypes     = []string{"application/x-ndjson", "application/jsonl", "application/x-jsonlines", "application/json-lines"}
 )
 
+// charsets are the names of UTF-8, of what is a part of it, and of none.
+var charsets = []string{"", "utf-8", "utf8", "us-ascii"}
+
 // kindOf says whether a body is lines.
 func kindOf(r *http.Request) (lines bool, p *Problem) {
 	accept := strings.Join(append(slices.Clone(documentTypes), lineTypes[:2]...), ", ")
@@ -68,10 +72,10 @@ func kindOf(r *http.Request) (lines bool, p *Problem) {
 	switch {
 	case err != nil || !slices.Contains(documentTypes, kind) && !slices.Contains(lineTypes, kind):
 		return false, problem(http.StatusUnsupportedMediaType,
-			fmt.Sprintf("Content-Type is %q; send application/json (an object or a list of objects) or application/x-ndjson (an object a line)", given)).
+			fmt.Sprintf("Content-Type is %s; send application/json (an object or a list of objects) or application/x-ndjson (an object a line)", quoted(given))).
 			with("Accept-Post", accept)
-	case charset != "" && charset != "utf-8" && charset != "us-ascii":
-		return false, problem(http.StatusUnsupportedMediaType, fmt.Sprintf("charset is %q; events are UTF-8", charset)).with("Accept-Post", accept)
+	case !slices.Contains(charsets, charset):
+		return false, problem(http.StatusUnsupportedMediaType, fmt.Sprintf("charset is %s; events are UTF-8", quoted(charset))).with("Accept-Post", accept)
 	}
 	return slices.Contains(lineTypes, kind), nil
 }
@@ -84,7 +88,7 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) (body []byte,
 	case "gzip", "x-gzip":
 		packed = true
 	default:
-		return nil, 0, problem(http.StatusUnsupportedMediaType, fmt.Sprintf("Content-Encoding is %q; gzip is understood", given)).with("Accept-Encoding", "gzip")
+		return nil, 0, problem(http.StatusUnsupportedMediaType, fmt.Sprintf("Content-Encoding is %s; gzip is understood", quoted(given))).with("Accept-Encoding", "gzip")
 	}
 	if r.ContentLength > int64(h.config.BodyMax) {
 		return nil, 0, h.tooLarge()
@@ -156,6 +160,9 @@ func (h *Handler) broken(err error) *Problem {
 		return h.tooLarge()
 	case errors.Is(err, errBusy):
 		return problem(http.StatusTooManyRequests, errBusy.Error()).after(busyRetry)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		// Not 400: shippers throw away what is answered by that.
+		return problem(http.StatusRequestTimeout, fmt.Sprintf("the body has not come within %v, and nothing was taken; send fewer events at once", bodyTime)).after(busyRetry)
 	}
 	return problem(http.StatusBadRequest, fmt.Sprintf("read the body: %v", err))
 }

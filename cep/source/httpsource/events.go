@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/cepd/cepd/cep/source/eventlog"
@@ -38,7 +39,8 @@ type cut struct {
 	index    int
 	events   []eventlog.Event
 	refused  int
-	refusals []Refusal
+	reasons  map[Reason]int // of all that are refused
+	refusals []Refusal      // the first of them
 }
 
 // lines cuts a body into lines.
@@ -64,6 +66,8 @@ func (c *cut) document() error {
 	switch {
 	case at == len(c.body):
 		return &syntaxError{at, "there is nothing"}
+	case c.body[at] != '[' && c.isLines(at):
+		return &syntaxError{at, "these are objects a line: send them as application/x-ndjson"}
 	case c.body[at] != '[':
 		return c.add(at, c.body[at:])
 	}
@@ -87,6 +91,13 @@ func (c *cut) document() error {
 		}
 		at = c.space(at + 1) // behind the comma, at which an element ends
 	}
+}
+
+// isLines reports whether what should be one object is one a line. That is looked at first, since a mistake in the type is likelier
+// than one object with another behind it.
+func (c *cut) isLines(at int) bool {
+	line, rest, _ := bytes.Cut(c.body[at:], []byte{'\n'})
+	return len(bytes.TrimSpace(rest)) > 0 && line[0] == '{' && len(line) <= c.eventMax && json.Valid(line)
 }
 
 // nothing checks that nothing follows.
@@ -169,6 +180,10 @@ func (c *cut) add(at int, data []byte) error {
 		c.events = append(c.events, e)
 		return nil
 	}
+	if c.reasons == nil {
+		c.reasons = map[Reason]int{}
+	}
+	c.reasons[reason]++
 	if c.refused++; len(c.refusals) < refusalsMax {
 		c.refusals = append(c.refusals, Refusal{Index: index, Offset: at, Reason: reason, Detail: detail})
 	}
@@ -181,9 +196,9 @@ func (c *cut) check(data []byte) (Reason, string) {
 	case len(data) > c.eventMax:
 		return TooLarge, fmt.Sprintf("%d bytes; the limit is %d", len(data), c.eventMax)
 	case len(data) == 0 || data[0] != '{':
-		return BadJSON, "an event is an object"
+		return BadJSON, "an event is an object" + likely(data)
 	case !utf8.Valid(data):
-		return BadUTF8, ""
+		return BadUTF8, fmt.Sprintf("byte %d of the event", invalidAt(data)+1) // counted as encoding/json does
 	case tooDeep(data):
 		return TooDeep, fmt.Sprintf("the limit is %d", DepthMax)
 	case json.Valid(data):
@@ -195,6 +210,32 @@ func (c *cut) check(data []byte) (Reason, string) {
 		return BadJSON, fmt.Sprintf("byte %d of the event: %v", s.Offset, s)
 	}
 	return BadJSON, ""
+}
+
+// likely says what it may be instead of an object, by its first bytes.
+func likely(data []byte) string {
+	switch {
+	case bytes.HasPrefix(data, []byte("\x1f\x8b")):
+		return "; this begins as gzip, which needs Content-Encoding: gzip"
+	case bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")):
+		return "; this begins as UTF-16, and events are UTF-8"
+	case bytes.HasPrefix(data, []byte("[")):
+		return "; a list of them is application/json"
+	}
+	return ""
+}
+
+// invalidAt returns where the first byte is that is no UTF-8.
+func invalidAt(data []byte) int {
+	at := 0
+	for at < len(data) {
+		r, n := utf8.DecodeRune(data[at:])
+		if r == utf8.RuneError && n == 1 {
+			break
+		}
+		at += n
+	}
+	return at
 }
 
 func tooDeep(data []byte) bool {
@@ -218,11 +259,11 @@ func tooDeep(data []byte) bool {
 // events with one id of their own are one by the word of who made them, who may have written it otherwise the second time.
 func (c *cut) identify(e *eventlog.Event, index int) (Reason, string) {
 	if c.id != "" {
-		var members map[string]json.RawMessage
-		if err := json.Unmarshal(e.Data, &members); err != nil {
+		raw, err := member(e.Data, c.id)
+		if err != nil {
 			return BadJSON, err.Error()
 		}
-		own, err := idText(members[c.id])
+		own, err := idText(raw)
 		switch {
 		case err != nil:
 			return BadID, fmt.Sprintf("member %q: %v", c.id, err)
@@ -235,6 +276,33 @@ func (c *cut) identify(e *eventlog.Event, index int) (Reason, string) {
 		e.ID, e.Sole = fmt.Sprintf("request %d %s", index, c.key), true
 	}
 	return "", ""
+}
+
+// member returns what an object has under a path, as rules see it: the flat member of that name, else by the objects inside. nil:
+// nothing.
+func member(data []byte, path string) (json.RawMessage, error) {
+	members := map[string]json.RawMessage{}
+	if err := json.Unmarshal(data, &members); err != nil {
+		return nil, err
+	}
+	if raw, ok := members[path]; ok {
+		return raw, nil
+	}
+	for {
+		first, rest, deeper := strings.Cut(path, ".")
+		raw := members[first]
+		switch {
+		case !deeper:
+			return raw, nil
+		case len(raw) == 0 || raw[0] != '{':
+			return nil, nil
+		}
+		members = map[string]json.RawMessage{}
+		if err := json.Unmarshal(raw, &members); err != nil {
+			return nil, err
+		}
+		path = rest
+	}
 }
 
 // ownIDMax is the length of an event's own id in bytes: what the log takes, less the word before it.

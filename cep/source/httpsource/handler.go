@@ -3,8 +3,10 @@ package httpsource
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/cepd/cepd/cep/source"
 	"github.com/cepd/cepd/cep/source/eventlog"
@@ -27,8 +29,8 @@ const (
 // Stream is a stream that takes events.
 type Stream struct {
 	Log *eventlog.Log
-	// ID names the member of an event that is its id: an event with an id that the log remembers is not taken again. "":
-	// events have none.
+	// ID is the path of the member of an event that is its id, as rules write it: an event with an id that the log remembers is
+	// not taken again. "": events have none.
 	ID string
 }
 
@@ -43,8 +45,9 @@ type Config struct {
 
 // Handler answers `POST /v1/streams/{name}/events`.
 type Handler struct {
-	config Config
-	budget budget
+	config  Config
+	budget  budget
+	refused map[string]*tally // by stream
 }
 
 var _ http.Handler = (*Handler)(nil)
@@ -58,7 +61,36 @@ func New(c Config) *Handler {
 	if c.BodyMax == 0 {
 		c.BodyMax = DefaultBodyMax
 	}
-	return &Handler{config: c, budget: budget{free: max(memoryMax, 2*c.BodyMax)}}
+	h := &Handler{config: c, budget: budget{free: max(memoryMax, 2*c.BodyMax)}, refused: map[string]*tally{}}
+	for name := range c.Streams {
+		h.refused[name] = &tally{n: map[Reason]uint64{}}
+	}
+	return h
+}
+
+// Refused says how many events that were posted to a stream have been refused for what they are.
+func (h *Handler) Refused(stream string) map[Reason]uint64 {
+	t := h.refused[stream]
+	if t == nil {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return maps.Clone(t.n)
+}
+
+// tally counts the events of a stream that were refused.
+type tally struct {
+	mu sync.Mutex
+	n  map[Reason]uint64
+}
+
+func (t *tally) add(reasons map[Reason]int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for r, n := range reasons {
+		t.n[r] += uint64(n)
+	}
 }
 
 // ServeHTTP implements [http.Handler].
@@ -72,10 +104,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request) (*Answer, *Problem) {
-	stream, p := h.stream(r)
+	name, p := h.stream(r)
 	if p != nil {
 		return nil, p
 	}
+	stream := h.config.Streams[name]
 	key, p := keyOf(r)
 	if p != nil {
 		return nil, p
@@ -94,6 +127,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) (*Answer, *Probl
 		return nil, p
 	}
 	if c.refused > 0 {
+		h.refused[name].add(c.reasons)
 		if !lenient(r) {
 			return nil, c.problem()
 		}
@@ -102,20 +136,31 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) (*Answer, *Probl
 	return h.append(r, stream, &c)
 }
 
-// stream returns the stream that the request is for.
-func (h *Handler) stream(r *http.Request) (Stream, *Problem) {
+// stream returns the name of the stream that the request is for.
+func (h *Handler) stream(r *http.Request) (string, *Problem) {
 	rest, _ := strings.CutPrefix(r.URL.Path, Prefix)
 	name, events := strings.CutSuffix(rest, "/events")
-	stream, ok := h.config.Streams[name]
+	_, ok := h.config.Streams[name]
 	switch {
 	case !events || rest == r.URL.Path:
-		return stream, problem(http.StatusNotFound, "events go to "+Prefix+"{name}/events")
+		return "", problem(http.StatusNotFound, "events go to "+Prefix+"{name}/events")
 	case !ok:
-		return stream, problem(http.StatusNotFound, fmt.Sprintf("no stream %q takes events over HTTP", name))
+		return "", problem(http.StatusNotFound, fmt.Sprintf("no stream %s takes events over HTTP", quoted(name)))
 	case r.Method != http.MethodPost:
-		return stream, problem(http.StatusMethodNotAllowed, "events are sent by POST").with("Allow", http.MethodPost)
+		return "", problem(http.StatusMethodNotAllowed, "events are sent by POST").with("Allow", http.MethodPost)
 	}
-	return stream, nil
+	return name, nil
+}
+
+// quotedMax is how many bytes of what a client wrote are written back to it.
+const quotedMax = 100
+
+// quoted is what a client wrote, for a message.
+func quoted(text string) string {
+	if len(text) > quotedMax {
+		return fmt.Sprintf("%q...", text[:quotedMax])
+	}
+	return fmt.Sprintf("%q", text)
 }
 
 // keyOf returns the name that the client gave the request.
@@ -174,16 +219,14 @@ func (c *cut) all(lines bool) *Problem {
 // problem is the answer to a request of which events are refused.
 func (c *cut) problem() *Problem {
 	status := http.StatusUnprocessableEntity
-	large := 0
-	for _, r := range c.refusals {
-		if r.Reason == TooLarge {
-			large++
-		}
-	}
-	if large == c.refused {
+	if c.reasons[TooLarge] == c.refused {
 		status = http.StatusRequestEntityTooLarge
 	}
-	p := problem(status, fmt.Sprintf("%d of %d events are refused, and none was taken; `Prefer: handling=lenient` takes the others", c.refused, c.index))
+	detail := fmt.Sprintf("%d of %d events are refused, and none was taken", c.refused, c.index)
+	if c.refused < c.index {
+		detail += "; `Prefer: handling=lenient` takes the others"
+	}
+	p := problem(status, detail)
 	p.Refused, p.Refusals = c.refused, c.refusals
 	return p
 }

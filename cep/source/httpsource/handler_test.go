@@ -10,9 +10,11 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -47,6 +49,13 @@ func request(body string, header ...string) *http.Request {
 		name, value, _ := strings.Cut(h, ": ")
 		r.Header.Set(name, value)
 	}
+	return r
+}
+
+// slow is a request whose body ends in an error.
+func slow(err error) *http.Request {
+	r := request("")
+	r.Body = io.NopCloser(io.MultiReader(strings.NewReader("["), iotest.ErrReader(err)))
 	return r
 }
 
@@ -121,6 +130,7 @@ func TestTaken(t *testing.T) {
 		"lines":    {request("{\"a\":1}\r\n\n{\"b\":2}", lines), []string{`{"a":1}`, `{"b":2}`}, `{"accepted":2,"duplicates":0}`},
 		"no lines": {request("\n", lines), nil, `{"accepted":0,"duplicates":0}`},
 		"charset":  {request(`{}`, "Content-Type: application/json; charset=UTF-8"), []string{`{}`}, `{"accepted":1,"duplicates":0}`},
+		"utf8":     {request(`{}`, "Content-Type: application/json; charset=utf8"), []string{`{}`}, `{"accepted":1,"duplicates":0}`},
 		"gzip":     {request(packed(`[{"a":1}]`), "Content-Encoding: gzip"), []string{`{"a":1}`}, `{"accepted":1,"duplicates":0}`},
 		"identity": {request(`{}`, "Content-Encoding: identity"), []string{`{}`}, `{"accepted":1,"duplicates":0}`},
 		"lenient": {
@@ -185,11 +195,24 @@ func TestRefused(t *testing.T) {
 		"open text":    {request(`[{"a]`), 400, "byte 1", "", nil},
 		"brackets":     {request(`[}]`), 400, "byte 1", "", nil},
 		"no comma":     {request(`[{}`), 400, "byte 1", "", nil},
-		"behind":       {request(`[{}] {}`), 400, "byte 5: something follows the list", "", nil},
-		"long key":     {request("{}", "Idempotency-Key: "+strings.Repeat("k", 201)), 400, "201 bytes", "", nil},
-		"empty key":    {request("{}", `Idempotency-Key: ""`), 400, "Idempotency-Key is empty", "", nil},
-		"blank key":    {request("{}", "Idempotency-Key:  "), 400, "Idempotency-Key is empty", "", nil},
-		"two keys":     {keys("a", "b"), 400, "Idempotency-Key stands there 2 times", "", nil},
+		"lines":        {request("{}\n{}"), 400, "byte 0: these are objects a line: send them as application/x-ndjson", "", nil},
+		"slow":         {slow(os.ErrDeadlineExceeded), 408, "the body has not come within 30s, and nothing was taken", "Retry-After: 1", nil},
+		"broken off":   {slow(io.ErrUnexpectedEOF), 400, "read the body: unexpected EOF", "", nil},
+		"long type":    {request("{}", "Content-Type: "+strings.Repeat("x", 1000)), 415, `Content-Type is "` + strings.Repeat("x", 100) + `"...; send`, "", nil},
+		"gzip unsaid": {request(packed(`{"a":1}`)), 422, "1 of 1 events are refused, and none was taken", "", []httpsource.Refusal{
+			{Reason: httpsource.BadJSON, Detail: "an event is an object; this begins as gzip, which needs Content-Encoding: gzip"},
+		}},
+		"UTF-16": {request("\xff\xfe{\x00}\x00"), 422, "1 of 1", "", []httpsource.Refusal{
+			{Reason: httpsource.BadJSON, Detail: "an event is an object; this begins as UTF-16, and events are UTF-8"},
+		}},
+		"list as lines": {request("[{}]", lines), 422, "1 of 1", "", []httpsource.Refusal{
+			{Reason: httpsource.BadJSON, Detail: "an event is an object; a list of them is application/json"},
+		}},
+		"behind":    {request(`[{}] {}`), 400, "byte 5: something follows the list", "", nil},
+		"long key":  {request("{}", "Idempotency-Key: "+strings.Repeat("k", 201)), 400, "201 bytes", "", nil},
+		"empty key": {request("{}", `Idempotency-Key: ""`), 400, "Idempotency-Key is empty", "", nil},
+		"blank key": {request("{}", "Idempotency-Key:  "), 400, "Idempotency-Key is empty", "", nil},
+		"two keys":  {keys("a", "b"), 400, "Idempotency-Key stands there 2 times", "", nil},
 		"text": {request(`"a"`), 422, "1 of 1", "", []httpsource.Refusal{
 			{Reason: httpsource.BadJSON, Detail: "an event is an object"},
 		}},
@@ -198,7 +221,7 @@ func TestRefused(t *testing.T) {
 		}},
 		"some": {request("[{}, {\"a\":NaN},\n{\"b\":\"\xff\"}, {\"c\":" + deep + "}, {\"id\":true}, 3]"), 422, "5 of 6 events are refused, and none was taken", "", []httpsource.Refusal{
 			{Index: 1, Offset: 5, Reason: httpsource.BadJSON, Detail: "byte 6 of the event: invalid character 'N' looking for beginning of value"},
-			{Index: 2, Offset: 16, Reason: httpsource.BadUTF8},
+			{Index: 2, Offset: 16, Reason: httpsource.BadUTF8, Detail: "byte 7 of the event"},
 			{Index: 3, Offset: 27, Reason: httpsource.TooDeep, Detail: "the limit is 64"},
 			{Index: 4, Offset: 163, Reason: httpsource.BadID, Detail: `member "id": an id is a text or a number`},
 			{Index: 5, Offset: 176, Reason: httpsource.BadJSON, Detail: "an event is an object"},
@@ -236,6 +259,13 @@ func TestRefused(t *testing.T) {
 			if s := log.Status(); s.Accepted != 0 {
 				t.Errorf("%d events in the log", s.Accepted)
 			}
+			counted := map[httpsource.Reason]uint64{}
+			for _, r := range test.refused {
+				counted[r.Reason]++
+			}
+			if d := cmp.Diff(counted, h.Refused("auth")); d != "" {
+				t.Errorf("counted: %s", d)
+			}
 		})
 	}
 }
@@ -247,8 +277,35 @@ func TestRefusalsAreBounded(t *testing.T) {
 	if err := json.Unmarshal(send(h, request(strings.Repeat("x\n", 1000), lines)).Body.Bytes(), &p); err != nil {
 		t.Fatal(err)
 	}
-	if p.Refused != 1000 || len(p.Refusals) != 20 {
-		t.Errorf("%d refused, %d named", p.Refused, len(p.Refusals))
+	if n := h.Refused("auth")[httpsource.BadJSON]; p.Refused != 1000 || len(p.Refusals) != 20 || n != 1000 {
+		t.Errorf("%d refused, %d named, %d counted", p.Refused, len(p.Refusals), n)
+	}
+	if w := send(h, request("x\n{}\n", lines, "Prefer: handling=lenient")); w.Code != http.StatusOK || h.Refused("auth")[httpsource.BadJSON] != 1001 {
+		t.Errorf("%d %s; counted %v", w.Code, w.Body, h.Refused("auth"))
+	}
+	if n := h.Refused("mail"); len(n) > 0 {
+		t.Errorf("of another stream %v", n)
+	}
+}
+
+// An id is a member as rules see it: flat, else inside.
+func TestIDsInside(t *testing.T) {
+	for _, test := range []struct{ id, first, second, answer string }{
+		{"meta.id", `{"meta":{"id":1}}`, `{"meta":{"id":1}}`, `{"accepted":0,"duplicates":1}`},
+		{"meta.id", `{"meta":{"id":1}}`, `{"meta.id":1}`, `{"accepted":0,"duplicates":1,"differing":1}`},
+		{"meta.id", `{"meta":{"id":1}}`, `{"meta":{"id":1},"meta.id":2}`, `{"accepted":1,"duplicates":0}`},
+		{"meta.id", `{"meta":{"id":1}}`, `{"meta":{"id":2}}`, `{"accepted":1,"duplicates":0}`},
+		{"meta.id", `{"meta":"id"}`, `{"meta":"id"}`, `{"accepted":1,"duplicates":0}`},
+		{"meta.id", `{"meta":{}}`, `{"meta":{}}`, `{"accepted":1,"duplicates":0}`},
+		{"a.b.c", `{"a":{"b":{"c":"x"}}}`, `{"a": {"b": {"c": "x"}}}`, `{"accepted":0,"duplicates":1,"differing":1}`},
+		{"a.b.c", `{"a":{"b.c":"x"}}`, `{"a":{"b.c":"x"}}`, `{"accepted":1,"duplicates":0}`}, // not as rules see it
+		{"id", `{"id":1,"id":2}`, `{"id":2}`, `{"accepted":0,"duplicates":1,"differing":1}`},
+	} {
+		h := httpsource.New(httpsource.Config{Streams: map[string]httpsource.Stream{"auth": {Log: open(t, eventlog.Config{}), ID: test.id}}})
+		send(h, request(test.first))
+		if got := strings.TrimSpace(send(h, request(test.second)).Body.String()); got != test.answer {
+			t.Errorf("%s of %s and %s: %s, want %s", test.id, test.first, test.second, got, test.answer)
+		}
 	}
 }
 

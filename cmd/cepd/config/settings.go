@@ -221,7 +221,7 @@ var logBounds = bounds[int64]{64 * mebi, 1 << 50, "some segments of the log must
 
 func (h *HTTPSource) settings() section {
 	return section{
-		{name: "id", about: "The member of an event that is the client's id for it: of two events with one id the second is dropped, so that a client may post again what it got no answer for.", value: text(&h.ID, "field", isField)},
+		{name: "id", about: "The member of an event that is the client's id for it, as `event_id` or `meta.id`: of two events with one id the second is dropped, so that a client may post again what it got no answer for.", value: text(&h.ID, "field", isField)},
 		{name: "id_window", about: "How long ids are remembered.", value: duration(&h.IDWindow, bounds[cep.Duration]{
 			second, day, "each id takes memory for so long",
 		})},
