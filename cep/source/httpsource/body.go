@@ -21,9 +21,6 @@ const (
 	memoryMax = 256 << 20
 	// bodyStart is what is read of a body at first.
 	bodyStart = 64 << 10
-	// bodyTime is how long a body may take to arrive: the largest one in it needs 5 Mbit/s. A sender that is slower holds
-	// memory that others could use.
-	bodyTime = 30 * time.Second
 )
 
 // budget is the memory that requests share.
@@ -94,9 +91,7 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) (body []byte,
 		return nil, 0, h.tooLarge()
 	}
 	control := http.NewResponseController(w)
-	if control.SetReadDeadline(time.Now().Add(bodyTime)) == nil {
-		defer func() { _ = control.SetReadDeadline(time.Time{}) }() // the next request has its own
-	}
+	limited := control.SetReadDeadline(time.Now().Add(h.config.BodyTime)) == nil
 	var in io.Reader = http.MaxBytesReader(w, r.Body, int64(h.config.BodyMax))
 	if packed {
 		z, err := gzip.NewReader(in)
@@ -111,7 +106,13 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) (body []byte,
 	}
 	body, taken, err := h.readAll(in, start)
 	if err != nil {
+		// The deadline stays: the server reads what is left of a body before it answers.
 		return nil, taken, h.broken(err)
+	}
+	if limited {
+		// What is behind the body is read while its events are made durable, and would end the request at the deadline. The next
+		// request has its own.
+		_ = control.SetReadDeadline(time.Time{})
 	}
 	return bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")), taken, nil
 }
@@ -162,7 +163,7 @@ func (h *Handler) broken(err error) *Problem {
 		return problem(http.StatusTooManyRequests, errBusy.Error()).after(busyRetry)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		// Not 400: shippers throw away what is answered by that.
-		return problem(http.StatusRequestTimeout, fmt.Sprintf("the body has not come within %v, and nothing was taken; send fewer events at once", bodyTime)).after(busyRetry)
+		return problem(http.StatusRequestTimeout, fmt.Sprintf("the body has not come within %v, and nothing was taken; send fewer events at once", h.config.BodyTime)).after(busyRetry)
 	}
 	return problem(http.StatusBadRequest, fmt.Sprintf("read the body: %v", err))
 }

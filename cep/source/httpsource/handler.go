@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/cepd/cepd/cep/source"
 	"github.com/cepd/cepd/cep/source/eventlog"
@@ -18,6 +19,9 @@ const Prefix = "/v1/streams/"
 const (
 	// DefaultBodyMax is the limit of a request's body: shippers send 1 to 10 MiB at once.
 	DefaultBodyMax = 16 << 20
+	// DefaultBodyTime is how long a body may take to come: the largest one in it needs 5 Mbit/s. A sender that is slower holds
+	// memory that others could use.
+	DefaultBodyTime = 30 * time.Second
 	// keyMax is the length of an Idempotency-Key in bytes; a UUID has 36.
 	keyMax = 200
 	// busyRetry is after how many seconds to come again where there are too many requests, which take milliseconds each.
@@ -41,6 +45,8 @@ type Config struct {
 	EventMax int
 	// BodyMax is the size in bytes above which a request is refused, as sent and uncompressed; DefaultBodyMax.
 	BodyMax int
+	// BodyTime is how long a body may take to come; DefaultBodyTime.
+	BodyTime time.Duration
 }
 
 // Handler answers `POST /v1/streams/{name}/events`.
@@ -60,6 +66,9 @@ func New(c Config) *Handler {
 	c.EventMax = min(c.EventMax, eventlog.RecordMax)
 	if c.BodyMax == 0 {
 		c.BodyMax = DefaultBodyMax
+	}
+	if c.BodyTime == 0 {
+		c.BodyTime = DefaultBodyTime
 	}
 	h := &Handler{config: c, budget: budget{free: max(memoryMax, 2*c.BodyMax)}, refused: map[string]*tally{}}
 	for name := range c.Streams {

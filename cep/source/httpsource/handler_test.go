@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"sync"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -530,6 +532,31 @@ func TestServer(t *testing.T) {
 	}
 	if n := len(contents(t, log)); n != 16 {
 		t.Errorf("%d events", n)
+	}
+}
+
+// Who sends a body too slowly is told so, also where most of it never comes, and the connection ends: nobody waits for the rest.
+func TestSlowBody(t *testing.T) {
+	s := httptest.NewServer(httpsource.New(httpsource.Config{
+		Streams: map[string]httpsource.Stream{"auth": {Log: open(t, eventlog.Config{})}}, BodyTime: 20 * time.Millisecond,
+	}))
+	defer s.Close()
+	for _, head := range []string{"Content-Length: 1000", "Content-Length: 1000\r\nContent-Encoding: gzip", "Transfer-Encoding: chunked"} {
+		c, err := net.Dial("tcp", s.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(c, "POST /v1/streams/auth/events HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"+head+"\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := io.ReadAll(c)
+		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 408 ") {
+			t.Errorf("%s: %v: %s", head, err, answer)
+		}
+		_ = c.Close()
 	}
 }
 
