@@ -146,7 +146,7 @@ func (s *sequencer) list(st *stream) {
 		absent++
 		log := s.config.Logger.With("stream", st.Name, "partition", in.id.Name, "read", in.again)
 		switch {
-		case s.config.AcceptGap || !in.rereading && !bare:
+		case s.config.AcceptGap || !in.rereading && (!bare || st.Idle <= 0):
 			if !in.rereading {
 				log.Info("the partition is not there, and all that was read of it has been released: its stream does not wait for it")
 			}
@@ -160,7 +160,8 @@ func (s *sequencer) list(st *stream) {
 			log.Error("the partition is not there, and events of it were read and not released; they are lost unless it comes back in time",
 				"wait", st.Idle)
 		default:
-			log.Warn("the partition is not there; its stream waits for it until it is idle")
+			log.Info("the partition is not there, nor is anything else of its stream; all that was read of it has been released, and its "+
+				"silence counts from now", "idle", st.Idle)
 		}
 	}
 	if st.fresh && len(st.starts) > 0 {
@@ -169,7 +170,8 @@ func (s *sequencer) list(st *stream) {
 	s.config.Logger.Info("the stream is read", "stream", st.Name, "partitions", len(st.inputs), "absent", absent)
 }
 
-// bare says that the source has found nothing at all. What it had may only not be there yet: a disk that is not mounted.
+// bare says that the source has found nothing at all. What it had may only not be there yet, as on a disk that is not mounted, and may
+// have more: time must not have gone on by itself before it is.
 func (s *stream) bare() bool {
 	for _, in := range s.inputs {
 		if in.reader != nil {

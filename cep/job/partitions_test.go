@@ -106,7 +106,7 @@ func TestNothingIsThere(t *testing.T) {
 		time.Sleep(time.Hour)
 		l = w.run(idle)
 		settle(20 * time.Second)
-		if !w.log.has("level=WARN", "the partition is not there; its stream waits for it") || w.log.has("level=ERROR") {
+		if !w.log.has("level=INFO", "the partition is not there, nor is anything else of its stream", "idle=30s") || w.log.has("level=ERROR") {
 			t.Errorf("\n%s", w.log)
 		}
 		if st := l.Status(); len(st.Degraded) != 2 {
