@@ -81,6 +81,7 @@ const (
 	codeNoRule       = "CEP0172"
 	codeSilenceless  = "CEP0173"
 	codeHidden       = "CEP0174"
+	codeTestFile     = "CEP0175"
 	codeRow          = "CEP0301"
 	codeRowSteps     = "CEP0302"
 	codeRowWord      = "CEP0303"
@@ -202,5 +203,6 @@ var fileCodes = []Code{
 	{codeNoRule, "A condition names a rule whose alerts do not exist.", "", true},
 	{codeSilenceless, "A silence is for a rule that is not there.", "Rules come and go, and a silence that was left behind keeps nothing else from running. Remove it, or mend the id.", true},
 	{codeHidden, "An exception hides every event.", "What the rule, or a step, asks of an event is enough for the exception too, so nothing is left.", true},
+	{codeTestFile, "A test plays or loads a file that cannot be read.", "The rule runs, the test does not: `cepd test` says that it failed.", true},
 	{codeAfterAbsence, "`after_match` goes on from an absence.", "An absence takes no event, so nothing is skipped.", true},
 }

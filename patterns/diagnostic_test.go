@@ -46,13 +46,22 @@ func loadBad(t *testing.T, file string) (*Set, Diagnostics) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Load([]Source{{Name: filepath.Base(file), Data: data}}, Options{ReadFile: func(name string) ([]byte, error) {
-		data, err := os.ReadFile(filepath.Join("testdata/bad", name))
+	return Load([]Source{{Name: filepath.Base(file), Data: data}}, badFilesBeside())
+}
+
+// badFilesBeside are the files beside bad ones.
+func badFilesBeside() Options {
+	read := func(name string) ([]byte, error) {
+		data, err := os.ReadFile(filepath.Join("testdata/bad", filepath.Base(name)))
 		if err != nil {
 			return nil, fmt.Errorf("there is no file %s", name)
 		}
 		return data, nil
-	}})
+	}
+	return Options{ReadFile: read, FindFile: func(name string) error {
+		_, err := read(name)
+		return err
+	}}
 }
 
 // Each bad file is named for the code that it earns, and its golden file shows all that is said about it.

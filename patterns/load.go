@@ -21,6 +21,8 @@ type Options struct {
 	// ReadFile reads the files that lists and maps name. It is given the name joined to the directory of the rule file. Nil:
 	// such files are refused.
 	ReadFile func(name string) ([]byte, error)
+	// FindFile says why a file that a test names, by a name like those, could not be read. Nil: nobody knows.
+	FindFile func(name string) error
 	// Before is the set that the new one takes the place of: fields keep their slots, so that what was kept of events stays
 	// readable. Nil: there is none.
 	Before *Set

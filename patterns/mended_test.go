@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -58,9 +57,7 @@ func TestMended(t *testing.T) {
 			continue
 		}
 		count := func(data []byte) int {
-			_, diagnostics := Load([]Source{{Name: file, Data: data}}, Options{ReadFile: func(name string) ([]byte, error) {
-				return os.ReadFile(filepath.Join("testdata/bad", filepath.Base(name)))
-			}})
+			_, diagnostics := Load([]Source{{Name: file, Data: data}}, badFilesBeside())
 			n := 0
 			for _, d := range diagnostics {
 				if d.Code == c.Code {

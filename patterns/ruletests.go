@@ -42,6 +42,7 @@ func (c *ruleChecker) testStep(s *testStepSyntax) TestStep {
 	case s.reload != nil:
 		out.Times = 0
 		out.Reload = s.reload.value
+		c.findFile(s.reload)
 		only(`"reload"`, map[string]*text{"at": s.at, "times": s.times, "every": s.every, "from": s.from})
 		return out
 	case s.restart != nil:
@@ -54,6 +55,7 @@ func (c *ruleChecker) testStep(s *testStepSyntax) TestStep {
 	case s.file != nil:
 		out.Times = 0
 		out.File = s.file.value
+		c.findFile(s.file)
 		only(`"file"`, map[string]*text{"at": s.at, "times": s.times, "every": s.every})
 	default:
 		if s.at == nil {
@@ -89,6 +91,15 @@ func (c *ruleChecker) testStep(s *testStepSyntax) TestStep {
 		c.warn(s.from, codeTestStream, c.didYouMean(c.own.File, out.From, streams), "the rule does not read the stream %q", out.From)
 	}
 	return out
+}
+
+// findFile warns of a file that a test could not read. The rule runs without it: where only rules are deployed, tests are not.
+func (c *ruleChecker) findFile(t *text) {
+	if find := c.checker.options.FindFile; find != nil {
+		if err := find(beside(t)); err != nil {
+			c.warn(t, codeTestFile, "", "the test cannot be run: %v", err)
+		}
+	}
 }
 
 // kinds are those of the alerts that a test can expect.

@@ -135,6 +135,14 @@ func cellValues(cell string) []cep.Value {
 	return values
 }
 
+// beside is the name of a file that a rule file names: relative to that.
+func beside(t *text) string {
+	if path.IsAbs(t.value) {
+		return t.value
+	}
+	return path.Join(path.Dir(t.File), t.value)
+}
+
 // rows reads the named columns of a CSV file, row by row.
 func (c *checker) rows(t *table, columns []*text, row func(cells []string)) {
 	fail := func(at *text, hint, format string, args ...any) {
@@ -144,10 +152,7 @@ func (c *checker) rows(t *table, columns []*text, row func(cells []string)) {
 		fail(t.file, "", "files cannot be read here")
 		return
 	}
-	name := t.file.value
-	if !path.IsAbs(name) {
-		name = path.Join(path.Dir(t.file.File), name)
-	}
+	name := beside(t.file)
 	data, err := c.options.ReadFile(name)
 	if err != nil {
 		fail(t.file, "", "%v", err)

@@ -151,6 +151,9 @@ func compileAll(sources []patterns.Source, files tree, read func(string) ([]byte
 		}
 		return data, err
 	}}
+	if len(files.dirs) > 0 { // recordings are no part of what a set was compiled from
+		o.FindFile = files.findNamed
+	}
 	if schema != nil {
 		o.Before = &patterns.Set{Schema: schema}
 	}

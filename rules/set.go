@@ -1,6 +1,11 @@
 package rules
 
-import "github.com/cepd/cepd/patterns"
+import (
+	"maps"
+	"slices"
+
+	"github.com/cepd/cepd/patterns"
+)
 
 // Set is a compiled set of rules and the files it came from. It is immutable.
 type Set struct {
@@ -19,4 +24,23 @@ type Set struct {
 // it may not lead out of the directories that the set was loaded from.
 func (s *Set) ReadFile(ruleFile, name string) ([]byte, error) {
 	return s.files.readBeside(ruleFile, name)
+}
+
+// Beside returns the names of the files that rules and their tests read, but for the rule files: lists, maps, recordings and
+// what tests load in the place of a rule file. Those of tests need not be there.
+func (s *Set) Beside() []string {
+	names := slices.Collect(maps.Keys(s.named))
+	for _, r := range s.Rules {
+		for _, t := range r.Tests {
+			for _, step := range t.Steps {
+				for _, name := range []string{step.File, step.Reload} {
+					if name != "" {
+						names = append(names, beside(step.Pos.File, name))
+					}
+				}
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }

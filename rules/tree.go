@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -148,37 +149,25 @@ func (t *tree) open(name string) (fs.File, error) {
 
 // readBeside reads a file that a rule names, relative to the rule's file.
 func (t *tree) readBeside(ruleFile, name string) ([]byte, error) {
-	if !path.IsAbs(name) {
-		name = path.Join(path.Dir(ruleFile), filepath.ToSlash(name))
+	return t.readNamed(beside(ruleFile, name))
+}
+
+// beside is where a file stands that a rule names.
+func beside(ruleFile, name string) string {
+	if path.IsAbs(name) {
+		return name
 	}
-	return t.readNamed(name)
+	return path.Join(path.Dir(ruleFile), filepath.ToSlash(name))
 }
 
 // readNamed reads a file inside one of the tree's directories.
 func (t *tree) readNamed(name string) ([]byte, error) {
 	name = path.Clean(filepath.ToSlash(name))
-	dir, rest, ok := t.within(name)
-	if !ok {
-		return nil, fmt.Errorf("%s lies outside the rule directories (%s): move it there", name, strings.Join(t.dirs, ", "))
-	}
-	if data, ok := t.over[name]; ok {
-		if data == nil {
-			return nil, fmt.Errorf("%s: %w", name, fs.ErrNotExist)
-		}
-		return data, nil
-	}
-	f, closeAll, err := t.openIn(dir, rest)
+	f, closeAll, err := t.openNamed(name)
 	if err != nil {
-		return nil, reason(name, err)
+		return nil, err
 	}
 	defer closeAll()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, reason(name, err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file", name)
-	}
 	b, err := io.ReadAll(io.LimitReader(f, maxNamedFile+1))
 	if err != nil {
 		return nil, reason(name, err)
@@ -187,6 +176,42 @@ func (t *tree) readNamed(name string) ([]byte, error) {
 		return nil, fmt.Errorf("%s is larger than %d MiB", name, maxNamedFile>>20)
 	}
 	return b, nil
+}
+
+// findNamed says why readNamed could not read a file, without reading it.
+func (t *tree) findNamed(name string) error {
+	_, closeAll, err := t.openNamed(path.Clean(filepath.ToSlash(name)))
+	if err == nil {
+		closeAll()
+	}
+	return err
+}
+
+// openNamed opens a file inside one of the tree's directories, by its cleaned name.
+func (t *tree) openNamed(name string) (io.Reader, func(), error) {
+	dir, rest, ok := t.within(name)
+	if !ok {
+		return nil, nil, fmt.Errorf("%s lies outside the rule directories (%s): move it there", name, strings.Join(t.dirs, ", "))
+	}
+	if data, ok := t.over[name]; ok {
+		if data == nil {
+			return nil, nil, fmt.Errorf("%s: %w", name, fs.ErrNotExist)
+		}
+		return bytes.NewReader(data), func() {}, nil
+	}
+	f, closeAll, err := t.openIn(dir, rest)
+	if err != nil {
+		return nil, nil, reason(name, err)
+	}
+	info, err := f.Stat()
+	if err == nil && info.Mode().IsRegular() {
+		return f, closeAll, nil
+	}
+	closeAll()
+	if err != nil {
+		return nil, nil, reason(name, err)
+	}
+	return nil, nil, fmt.Errorf("%s is no regular file", name)
 }
 
 // within splits a name into the longest of the tree's directories that holds it and the rest.

@@ -84,11 +84,7 @@ func realAlerts(t *testing.T) []*cep.Alert {
 		if err != nil || set == nil {
 			t.Fatal(diagnostics, err)
 		}
-		results, err := ruletest.Run(set, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range results {
+		for _, r := range ruletest.Run(set, nil) {
 			list = append(list, r.Alerts...)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cepd/cepd/cep/alert"
+	"github.com/cepd/cepd/rules"
 	"github.com/cepd/cepd/rules/ruletest"
 	"github.com/cepd/cepd/rules/watch"
 )
@@ -75,10 +76,7 @@ func (f *testFlags) run(cmd *cobra.Command, args []string, filter *regexp.Regexp
 	if err != nil {
 		return err
 	}
-	results, err := ruletest.Run(set, filter)
-	if err != nil {
-		return failed(err)
-	}
+	results := ruletest.Run(set, filter)
 	var covered []ruletest.Coverage
 	if f.coverage {
 		covered = ruletest.Cover(set.Rules, results)
@@ -113,33 +111,44 @@ func (f *testFlags) run(cmd *cobra.Command, args []string, filter *regexp.Regexp
 	return nil
 }
 
-// again runs the tests, and again whenever a file below the paths changes. Mistakes in rules are shown, and waited out.
+// again runs the tests, and again whenever a file below the paths changes, or one that rules name. Mistakes in rules, and files
+// that are gone, are shown and waited out.
 func (f *testFlags) again(cmd *cobra.Command, args []string, filter *regexp.Regexp) error {
 	paths := args
 	if len(paths) == 0 {
 		paths = []string{rulesDir}
 	}
+	ctx, stop := context.WithCancel(cmd.Context())
+	defer stop()
 	var usage error
-	run := func() {
+	runs := 0
+	options := watch.Options{Named: func() []string {
+		set, _, err := rules.Load(paths)
+		if err != nil || set == nil {
+			return nil
+		}
+		return set.Beside()
+	}}
+	err := watch.Watch(ctx, paths, options, func() {
+		if runs++; runs > 1 {
+			newPrinter(cmd.OutOrStdout()).printf("\n")
+		}
 		err := f.run(cmd, args, filter)
 		var coded *codedError
-		switch {
-		case err == nil:
-		case !errors.As(err, &coded):
+		switch isCoded := errors.As(err, &coded); {
+		case err == nil, isCoded && coded.err == nil: // what is to say has been said
+		case isCoded && coded.code != exitUsage:
+			newPrinter(cmd.ErrOrStderr()).printf("cepd: %v\n", err)
+		case runs == 1:
 			usage = err
-		case coded.code == exitUsage:
-			usage = err
-		case coded.err != nil:
-			newPrinter(cmd.ErrOrStderr()).printf("cepd: %v\n", coded.err)
+			stop()
+		default:
+			newPrinter(cmd.ErrOrStderr()).printf("cepd: %v; the tests run again when that changes\n", err)
 		}
-	}
-	if run(); usage != nil {
+	})
+	if usage != nil {
 		return usage
 	}
-	err := watch.Watch(cmd.Context(), paths, watch.Options{}, func() {
-		newPrinter(cmd.OutOrStdout()).printf("\n")
-		run()
-	})
 	if err != nil && !errors.Is(err, context.Canceled) {
 		return failed(fmt.Errorf("watch the rules: %w", err))
 	}
@@ -156,10 +165,10 @@ func noTests(filter string) string {
 // showResults writes the failing tests, and how many there are of each.
 func showResults(p *printer, results []ruletest.Result, verbose bool) {
 	failing := 0
-	rules := map[string]bool{}
+	tested := map[string]bool{}
 	for i := range results {
 		r := &results[i]
-		rules[r.Rule.ID] = true
+		tested[r.Rule.ID] = true
 		if r.Passed() {
 			if verbose {
 				p.printf("%s %s\n", p.paint(green, "ok  "), r.Name())
@@ -176,7 +185,7 @@ func showResults(p *printer, results []ruletest.Result, verbose bool) {
 	if failing > 0 {
 		verdict = p.paint(red, fmt.Sprintf("%d failed", failing))
 	}
-	p.printf("%s of %s: %s\n", plural(len(results), "test"), plural(len(rules), "rule"), verdict)
+	p.printf("%s of %s: %s\n", plural(len(results), "test"), plural(len(tested), "rule"), verdict)
 }
 
 // paintDiff marks what is missing, too much or different.

@@ -134,11 +134,11 @@ func (m *mutation) failedTest() string {
 		tested.Tests = []patterns.Test{test}
 		compiled.Rules = slices.Clone(set.Rules)
 		compiled.Rules[at] = &tested
-		results, err := ruletest.Run(&rules.Set{Set: &compiled, Sources: set.Sources}, nil)
-		if err != nil {
-			m.t.Fatal(err)
+		result := ruletest.Run(&rules.Set{Set: &compiled, Sources: set.Sources}, nil)[0]
+		if result.Err != nil {
+			m.t.Fatal(result.Err)
 		}
-		if !results[0].Passed() {
+		if !result.Passed() {
 			return test.Name
 		}
 	}

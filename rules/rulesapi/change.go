@@ -189,14 +189,11 @@ func (a *API) foresee(ctx context.Context, set *rules.Set, d *draft, report *Rep
 	return err
 }
 
-// runTests runs the tests of rules. One that cannot be run, as it names a file that is not there, is a mistake in the rules.
+// runTests runs the tests of rules.
 func (a *API) runTests(ctx context.Context, set *rules.Set, ids []string) ([]TestResult, error) {
 	results, err := a.config.Daemon.Test(ctx, set, ids)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return nil, fmt.Errorf("run the tests of the rules: %w", ctx.Err())
-	case err != nil:
-		return nil, kindInvalid.problem("%v", err)
+	if err != nil {
+		return nil, fmt.Errorf("run the tests of the rules: %w", err)
 	}
 	return results, nil
 }

@@ -23,7 +23,8 @@ type Daemon interface {
 	// [rules.Set.Sources] has, nil for one that is to be gone. It checks the rules against the configuration too. The set is nil
 	// where a diagnostic is an error; the error is about reading.
 	Compile(ctx context.Context, over map[string][]byte) (*rules.Set, patterns.Diagnostics, error)
-	// Test runs the tests of some rules of the set. Beside that of its context the error is a test that cannot be run.
+	// Test runs the tests of some rules of the set. One that cannot be run, as it names a file that is not there, has failed; the
+	// error is that of the context.
 	Test(ctx context.Context, set *rules.Set, ids []string) ([]TestResult, error)
 	// Plan says what Swap would do. It changes nothing.
 	Plan(ctx context.Context, set *rules.Set) ([]RuleChange, error)

@@ -200,12 +200,18 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%q: %+v", text, v)
 		}
 	}
-	// A test that cannot be run is a mistake of who wrote it.
+	// A test that cannot be run has failed, and a warning says why.
 	stray := small("stray", 1) + "  \n"
 	stray = strings.Replace(stray, "x == 1}", "x == 1, tests: [{name: t, events: [{file: ../../secret.jsonl}], expect: {count: 0}}]}", 1)
-	s.ask(post, "/v1/validate", stray).want(200)
-	s.ask(post, "/v1/validate?tests=true", stray).problem(422, "invalid")
-	s.ask(put, "/v1/rules/stray?dry_run=true", stray).problem(422, "invalid")
+	v = rulesapi.Verdict{}
+	s.ask(post, "/v1/validate?tests=true", stray).want(200).json(&v)
+	if !v.OK || len(v.Diagnostics) != 1 || v.Diagnostics[0].Code != "CEP0175" || len(v.Tests) != 1 || v.Tests[0].Passed || !strings.Contains(v.Tests[0].Failure[0], "outside") {
+		t.Errorf("%+v", v)
+	}
+	r := s.ask(put, "/v1/rules/stray?dry_run=true", stray).want(200).report()
+	if len(r.Tests) != 1 || r.Tests[0].Passed {
+		t.Errorf("%+v", r)
+	}
 	if s.fake.swaps > 0 || s.onDisk("managed/burst.yaml") != "" {
 		t.Error("something was changed")
 	}

@@ -45,7 +45,7 @@ func Cover(rules []*patterns.Rule, results []Result) []Coverage {
 		taken, ended := map[string]bool{}, map[string]bool{}
 		timeouts := false
 		for j := range results {
-			if results[j].Rule.ID != r.ID {
+			if results[j].Rule.ID != r.ID || results[j].Err != nil {
 				continue
 			}
 			s := &results[j].Summary

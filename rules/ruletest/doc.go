@@ -1,10 +1,9 @@
 // Package ruletest runs the tests that stand in rule files, on the engine that runs the rules.
 //
-// [Run] runs them and returns a [Result] for each: passed, or what differs.
+// [Run] runs them and returns a [Result] for each: passed, or what differs, or why it could not be run.
 //
 //	set, _, _ := rules.Load([]string{"rules"})
-//	results, err := ruletest.Run(set, nil)
-//	for _, r := range results {
+//	for _, r := range ruletest.Run(set, nil) {
 //		if !r.Passed() {
 //			fmt.Println(r.Name(), r.Failure)
 //		}

@@ -3,6 +3,7 @@ package ruletest
 import (
 	"fmt"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/cepd/cepd/cep"
@@ -38,6 +39,8 @@ type Result struct {
 	Summary engine.RuleSummary
 	// Failure says what differs, line by line; it is empty where the test passed.
 	Failure []string
+	// Err is why the test could not be run to its end: a file that is not there. Failure says so too.
+	Err error
 }
 
 // Passed reports whether all was as the test expects.
@@ -49,8 +52,8 @@ func (r *Result) Name() string { return name(r.Rule, r.Test) }
 func name(r *patterns.Rule, t *patterns.Test) string { return r.ID + "/" + t.Name }
 
 // Run runs the tests whose names the filter matches, all where it is nil, in the order of rules and tests. Tests of
-// disabled rules run too. The error is a test that cannot be run: a file that is not there.
-func Run(set *rules.Set, filter *regexp.Regexp) ([]Result, error) {
+// disabled rules run too. A test that cannot be run has failed, and keeps no other from running.
+func Run(set *rules.Set, filter *regexp.Regexp) []Result {
 	var results []Result
 	for _, r := range set.Rules {
 		for i := range r.Tests {
@@ -60,12 +63,12 @@ func Run(set *rules.Set, filter *regexp.Regexp) ([]Result, error) {
 			}
 			result, err := runTest(set, r, t)
 			if err != nil {
-				return results, fmt.Errorf("%s: test %q of %s: %w", t.Pos, t.Name, r.ID, err)
+				result = Result{Rule: r, Test: t, Failure: strings.Split(strings.TrimSuffix(err.Error(), "\n"), "\n"), Err: err}
 			}
 			results = append(results, result)
 		}
 	}
-	return results, nil
+	return results
 }
 
 func runTest(set *rules.Set, r *patterns.Rule, t *patterns.Test) (Result, error) {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/cepd/cepd/rules"
 	"github.com/cepd/cepd/rules/ruletest"
 )
@@ -41,17 +43,14 @@ rules:
 		fmt.Println(err)
 		return
 	}
-	results, err := ruletest.Run(set, nil)
-	for _, r := range results {
+	for _, r := range ruletest.Run(set, nil) {
 		fmt.Println(r.Name(), r.Passed())
 		fmt.Println(strings.Join(r.Failure, "\n"))
 	}
-	fmt.Println(err)
 	// Output:
 	// login/fires false
 	// ~ differs   at 1s  match  {}   expected at r.yaml:11:23
 	//             at: expected 2s, got 1s
-	// <nil>
 }
 
 // rule is a rule whose only test is to be added.
@@ -150,9 +149,9 @@ func TestRun(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			results, err := ruletest.Run(set, nil)
-			if err != nil || len(results) != 1 {
-				t.Fatal(err, results)
+			results := ruletest.Run(set, nil)
+			if len(results) != 1 || results[0].Err != nil {
+				t.Fatal(results)
 			}
 			got := results[0].Failure
 			if len(got) != len(c.failure) {
@@ -185,17 +184,39 @@ func TestFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			results, err := ruletest.Run(set, nil)
-			if c.err == "" {
-				if err != nil || !results[0].Passed() {
-					t.Error(err, results)
-				}
-				return
-			}
-			if err == nil || !strings.Contains(err.Error(), c.err) {
-				t.Errorf("%v, expected %s", err, c.err)
+			r := ruletest.Run(set, nil)[0]
+			if (r.Err == nil) != (c.err == "") || r.Passed() != (c.err == "") || !strings.Contains(strings.Join(r.Failure, "\n"), c.err) {
+				t.Errorf("%v, %q, expected %s", r.Err, r.Failure, c.err)
 			}
 		})
+	}
+}
+
+// A test that cannot be run has failed, and the others run. It covers nothing.
+func TestOthersRun(t *testing.T) {
+	const one = `{at: 0s, event: {user: ada, outcome: failure}}`
+	set, err := load(strings.TrimSuffix(rule, "  - name: test\n")+`  - {name: gone, events: [`+one+`, {file: gone.jsonl}], expect: {count: 1}}
+  - {name: no reload, events: [`+one+`, {reload: gone.yaml}], expect: {count: 0}}
+  - {name: good, events: [`+one+`], expect: {count: 0}}
+`, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	results := ruletest.Run(set, nil)
+	var got []string
+	for _, r := range results {
+		got = append(got, fmt.Sprint(r.Test.Name, " ", r.Passed(), " ", strings.Join(r.Failure, "|")))
+	}
+	want := []string{
+		"gone false r.yaml:12:75: gone.jsonl: file does not exist",
+		"no reload false r.yaml:13:80: gone.yaml: file does not exist",
+		"good true ",
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if c := ruletest.Cover(set.Rules, results)[0]; c.Tests != 1 || c.Hits != 0 || c.NearMisses != 1 {
+		t.Errorf("%d tests, %d hits, %d near misses", c.Tests, c.Hits, c.NearMisses)
 	}
 }
 
@@ -212,10 +233,7 @@ rules:
 		t.Fatal(err)
 	}
 	for filter, want := range map[string]string{"": "a/one a/two b/one", "^a/": "a/one a/two", "one$": "a/one b/one", "c": ""} {
-		results, err := ruletest.Run(set, regexp.MustCompile(filter))
-		if err != nil {
-			t.Fatal(err)
-		}
+		results := ruletest.Run(set, regexp.MustCompile(filter))
 		var names []string
 		for _, r := range results {
 			if !r.Passed() {
@@ -234,8 +252,8 @@ func TestTooManyEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ruletest.Run(set, nil); err == nil || !strings.Contains(err.Error(), "more than 1000000 events in one test") {
-		t.Error(err)
+	if r := ruletest.Run(set, nil); len(r) != 1 || r[0].Err == nil || !strings.HasSuffix(strings.Join(r[0].Failure, "\n"), "more than 1000000 events in one test") {
+		t.Error(r)
 	}
 }
 
@@ -269,9 +287,9 @@ rules:
 			if err != nil {
 				t.Fatal(err)
 			}
-			results, err := ruletest.Run(set, nil)
-			if err != nil || len(results) != 1 {
-				t.Fatal(err, results)
+			results := ruletest.Run(set, nil)
+			if len(results) != 1 || results[0].Err != nil {
+				t.Fatal(results)
 			}
 			if results[0].Passed() != c.passes {
 				t.Errorf("%d alerts, failure: %v", len(results[0].Alerts), results[0].Failure)
@@ -282,7 +300,7 @@ rules:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ruletest.Run(set, nil); err == nil || !strings.Contains(err.Error(), "next/b.yaml:2:14: ") {
-		t.Errorf("mistakes in the other file: %v", err)
+	if r := ruletest.Run(set, nil); len(r) != 1 || r[0].Err == nil || !strings.Contains(r[0].Failure[0], "next/b.yaml:2:14: ") {
+		t.Errorf("mistakes in the other file: %v", r)
 	}
 }

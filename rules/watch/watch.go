@@ -121,11 +121,16 @@ func (w *watcher) run(ctx context.Context, events <-chan fsnotify.Event, errs <-
 	}
 }
 
-// look compares the content of the files with what it was. Directories are watched first, so that nothing falls in between.
+// look compares the content of the files with what it was. Directories are watched first, so that nothing falls in between: what
+// came before one of them was watched is found by searching once more.
 func (w *watcher) look() {
 	names, err := rules.Find(w.paths)
 	dirs, named := w.walk(names)
-	w.follow(dirs)
+	if w.follow(dirs) {
+		names, err = rules.Find(w.paths)
+		dirs, named = w.walk(names)
+		w.follow(dirs)
+	}
 	sum := sumOf(names, named, err)
 	if sum == w.sum {
 		return
@@ -140,7 +145,7 @@ func (w *watcher) walk(names []string) (dirs map[string]bool, named []string) {
 	for _, p := range w.paths {
 		p = filepath.Clean(p)
 		// Also the directory above: a path may be replaced as a whole, or is not there yet.
-		dirs[filepath.Dir(p)] = true
+		above(p, dirs)
 		_ = filepath.WalkDir(p, func(name string, e fs.DirEntry, err error) error {
 			switch {
 			case err != nil: // whoever loads the rules says so
@@ -164,7 +169,7 @@ func (w *watcher) walk(names []string) (dirs map[string]bool, named []string) {
 	slices.Sort(named)
 	named = slices.Compact(named)
 	for _, name := range slices.Concat(names, named) { // WalkDir does not follow symbolic links, and loading does
-		dirs[filepath.Dir(name)] = true
+		above(name, dirs)
 		if target, err := filepath.EvalSymlinks(name); err == nil {
 			dirs[filepath.Dir(target)] = true
 		}
@@ -172,10 +177,20 @@ func (w *watcher) walk(names []string) (dirs map[string]bool, named []string) {
 	return dirs, named
 }
 
-// follow has the directories watched, and no others.
-func (w *watcher) follow(dirs map[string]bool) {
+// above adds the directory of a file, and where that is not there the nearest one that is: in it the others will appear.
+func above(name string, dirs map[string]bool) {
+	for dir := filepath.Dir(name); ; dir = filepath.Dir(dir) {
+		dirs[dir] = true
+		if _, err := os.Stat(dir); err == nil || dir == filepath.Dir(dir) {
+			return
+		}
+	}
+}
+
+// follow has the directories watched, and no others. It reports whether there are new ones among them.
+func (w *watcher) follow(dirs map[string]bool) (more bool) {
 	if w.notify == nil {
-		return
+		return false
 	}
 	watched := map[string]bool{}
 	for _, dir := range w.notify.WatchList() {
@@ -189,8 +204,11 @@ func (w *watcher) follow(dirs map[string]bool) {
 		}
 		if err := w.notify.Add(dir); err != nil {
 			w.trouble(fmt.Errorf("watch %s: %w", dir, err))
+		} else {
+			more = true
 		}
 	}
+	return more
 }
 
 // trouble tells of an error, once.

@@ -119,6 +119,41 @@ func TestWhatCounts(t *testing.T) {
 	}
 }
 
+// TestWhatComesBackIsTold: of a file whose directory was deleted, and that of its parent too, the file system tells when all of it
+// is there again.
+func TestWhatComesBackIsTold(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "some", "rules", "a.yaml")
+	write(t, file, "1")
+	ctx, cancel := context.WithCancel(t.Context())
+	called, done := make(chan struct{}, 100), make(chan error, 1)
+	go func() {
+		done <- Watch(ctx, []string{file}, Options{Debounce: 20 * time.Millisecond, Rehash: time.Hour}, func() { called <- struct{}{} })
+	}()
+	defer func() {
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("watch: %v", err)
+		}
+	}()
+	for _, step := range []struct {
+		name string
+		do   func()
+	}{
+		{"the beginning", func() {}},
+		{"what went", func() { _ = os.RemoveAll(filepath.Join(dir, "some")) }},
+		{"what came back", func() { write(t, file, "2") }},
+		{"a change", func() { write(t, file, "3") }},
+	} {
+		step.do()
+		select {
+		case <-called:
+		case <-time.After(time.Minute):
+			t.Fatalf("nothing was told of %s", step.name)
+		}
+	}
+}
+
 // TestTheFileSystemTells: the real thing, with a directory that is replaced and a symbolic link that is turned, as deployments
 // do. Looking at intervals is out of the question here.
 func TestTheFileSystemTells(t *testing.T) {

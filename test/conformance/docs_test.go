@@ -101,9 +101,9 @@ func TestSemanticsRules(t *testing.T) {
 				t.Errorf("rules at %s:%d: %v\n%v", page, line, err, diagnostics)
 				return text
 			}
-			results, err := ruletest.Run(set, nil)
-			if err != nil || len(results) == 0 {
-				t.Errorf("rules at %s:%d: %d tests, %v", page, line, len(results), err)
+			results := ruletest.Run(set, nil)
+			if len(results) == 0 {
+				t.Errorf("rules at %s:%d: no tests", page, line)
 			}
 			for _, r := range results {
 				tests++

@@ -43,9 +43,9 @@ func TestCookbook(t *testing.T) {
 			if err != nil || set == nil || len(diagnostics) > 0 {
 				t.Fatalf("%v\n%v", err, diagnostics)
 			}
-			results, err := ruletest.Run(set, nil)
-			if err != nil || len(results) < 3 {
-				t.Fatalf("%d tests, %v", len(results), err)
+			results := ruletest.Run(set, nil)
+			if len(results) < 3 {
+				t.Fatalf("%d tests", len(results))
 			}
 			for _, r := range results {
 				if !r.Passed() {

@@ -40,9 +40,9 @@ func TestComingFrom(t *testing.T) {
 				for _, d := range diagnostics {
 					t.Logf("rule %d: %v", i+1, d)
 				}
-				results, err := ruletest.Run(set, nil)
-				if err != nil || len(results) < 1 {
-					t.Fatalf("rule %d: %d tests, %v", i+1, len(results), err)
+				results := ruletest.Run(set, nil)
+				if len(results) < 1 {
+					t.Fatalf("rule %d: %d tests", i+1, len(results))
 				}
 				for _, r := range results {
 					if !r.Passed() {
