@@ -15,7 +15,8 @@ type Progress struct {
 func (m *Machine) TrackFurthest() { m.furthest = &furthest{} }
 
 // Furthest returns how far the run came that came furthest: that waits for the last element, of those the one that took
-// most events for it, then the earliest. With composites that is the one that took most events, then as before. ok is false if there was no run, or nobody tracks.
+// most events for it, then the earliest. With composites that is the one that took most events, then as before. ok is false if
+// there was no run, or nobody tracks.
 func (m *Machine) Furthest() (_ Progress, ok bool) {
 	if m.furthest == nil || m.furthest.run.node == nil {
 		return Progress{}, false
@@ -40,23 +41,26 @@ type furthest struct {
 	taken int
 }
 
-// consider compares a new run with the furthest.
+// consider compares a new run with the furthest. What a run has taken for its loop is counted only where that decides: each
+// event may make a run of every open start, and each of these has taken as many events as there are.
 func (f *furthest) consider(p *form, t *run) {
+	c := 1
+	if f.run.node != nil {
+		c = cmp.Compare(t.pc, f.run.pc)
+		if !p.flat { // a repetition goes back in the program
+			c = cmp.Or(cmp.Compare(t.node.length, f.run.node.length), c)
+		}
+	}
+	if c < 0 || c == 0 && int(t.node.length) <= f.taken { // for its loop it has taken no more than in all
+		return
+	}
 	taken := 0
 	if e := p.code[t.pc].element; e != nil && t.n > 1 {
 		for n := t.node; n != nil && n.element == int16(e.index); n = n.up {
 			taken++
 		}
 	}
-	further := f.run.node == nil
-	if !further {
-		c := cmp.Or(cmp.Compare(t.pc, f.run.pc), cmp.Compare(taken, f.taken))
-		if !p.flat { // a repetition goes back in the program
-			c = cmp.Or(cmp.Compare(t.node.length, f.run.node.length), c)
-		}
-		further = c > 0
-	}
-	if further {
+	if c > 0 || taken > f.taken {
 		f.run, f.taken = *t, taken
 	}
 }
