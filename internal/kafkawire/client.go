@@ -53,7 +53,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Client is one cluster. Its calls repeat what [Retriable] names for up to Config.RetryFor.
+// Client is one cluster. Its calls repeat what [Retriable] names for up to Config.RetryFor, but for those that say that they ask
+// once.
 type Client struct {
 	config    Config
 	transport *kafka.Transport

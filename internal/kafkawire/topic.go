@@ -43,59 +43,52 @@ type TopicPartition struct {
 // String returns topic/partition.
 func (p TopicPartition) String() string { return fmt.Sprintf("%s/%d", p.Topic, p.Partition) }
 
-// Topics returns all topics, by name. Metadata v12 (KIP-516 topic ids, KIP-320 leader epochs).
+// Topics returns all topics, by name. It asks once: who looks for topics now and then repeats by that, and can say what is wrong
+// meanwhile. Metadata v12 (KIP-516 topic ids, KIP-320 leader epochs).
 func (c *Client) Topics(ctx context.Context) ([]Topic, error) {
+	m, err := c.metadata(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
 	var topics []Topic
-	err := c.retry(ctx, "topics", func() error {
-		m, err := c.metadata(ctx, nil)
-		if err != nil {
-			return err
+	for _, t := range m.topics {
+		if t.code == codeNone {
+			topics = append(topics, t.Topic)
 		}
-		topics = topics[:0]
-		for _, t := range m.topics {
-			if t.code == codeNone {
-				topics = append(topics, t.Topic)
-			}
-		}
-		return nil
-	})
+	}
 	slices.SortFunc(topics, func(a, b Topic) int { return strings.Compare(a.Name, b.Name) })
-	return topics, err
+	return topics, nil
 }
 
 // Named returns the topics of these names by one request, in order of the names, and which names there are no topics of. What else
-// is wrong with some is an error beside the others. Metadata v12; it never creates a topic.
+// is wrong with some is an error beside the others. It asks once, as Topics does. Metadata v12; it never creates a topic.
 func (c *Client) Named(ctx context.Context, names []string) (topics []Topic, missing []string, err error) {
 	if len(names) == 0 {
 		return nil, nil, nil // an empty list would do, and the next reader would take it for all
 	}
-	err = c.retry(ctx, "named topics", func() error {
-		topics, missing = topics[:0], missing[:0]
-		m, err := c.metadata(ctx, names)
-		if err != nil {
-			return err
+	m, err := c.metadata(ctx, names)
+	if err != nil {
+		return nil, nil, err
+	}
+	answered := make(map[string]metadataTopic, len(m.topics))
+	for _, t := range m.topics {
+		answered[t.Name] = t
+	}
+	var errs []error
+	for _, name := range names {
+		t, ok := answered[name]
+		switch {
+		case !ok:
+			errs = append(errs, fmt.Errorf("%s: topic %s is not in the answer", apiMetadata.name, name))
+		case t.code == CodeUnknownTopic:
+			missing = append(missing, name)
+		case t.code != codeNone:
+			errs = append(errs, &BrokerError{API: apiMetadata.name + " " + name, Code: t.code})
+		default:
+			topics = append(topics, t.Topic)
 		}
-		answered := make(map[string]metadataTopic, len(m.topics))
-		for _, t := range m.topics {
-			answered[t.Name] = t
-		}
-		var errs []error
-		for _, name := range names {
-			t, ok := answered[name]
-			switch {
-			case !ok:
-				errs = append(errs, fmt.Errorf("%s: topic %s is not in the answer", apiMetadata.name, name))
-			case t.code == CodeUnknownTopic:
-				missing = append(missing, name)
-			case t.code != codeNone:
-				errs = append(errs, &BrokerError{API: apiMetadata.name + " " + name, Code: t.code})
-			default:
-				topics = append(topics, t.Topic)
-			}
-		}
-		return errors.Join(errs...)
-	})
-	return topics, missing, err
+	}
+	return topics, missing, errors.Join(errs...)
 }
 
 // Topic returns one topic; an error with CodeUnknownTopic where it does not exist. Metadata v12; it never creates the topic.

@@ -1,10 +1,14 @@
 package kafkasource_test
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -110,5 +114,47 @@ func TestRefusedTopic(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "look for topics mine, nobodys, theirs and 1 more: Metadata theirs: code 29") {
 			t.Errorf("%v", err)
 		}
+	})
+}
+
+// Nobody at the address of the brokers is told after two looks, and a recording is given up after some more.
+func TestNobodyThere(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *kafkatest.Cluster) {
+		c.CreateTopic(t, "t", 1)
+		var there atomic.Bool
+		reach := c.Dial
+		away := *c
+		away.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if there.Load() {
+				return reach(ctx, network, address)
+			}
+			return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
+		}
+		began := time.Now()
+		w := watch(t, &away, kafkasource.Config{Topics: []string{"t"}})
+		w.until("trouble", func() bool { return len(w.troubles) > 0 })
+		if took := time.Since(began); took > 3*time.Second || !strings.Contains(w.troubles[0], "connection refused") {
+			t.Errorf("after %v: %s", took, w.troubles[0])
+		}
+		began = time.Now()
+		given := newSource(t, &away, kafkasource.Config{Topics: []string{"t"}, Finite: true})
+		_, err := given.Open(t.Context(), kafkasource.Bound{}, kafkasource.Bound{})
+		_ = given.Close()
+		if took := time.Since(began); err == nil || !strings.Contains(err.Error(), "connection refused") || took < 10*time.Second || took > 20*time.Second {
+			t.Errorf("a recording after %v: %v", took, err)
+		}
+		go func() {
+			time.Sleep(5 * time.Second)
+			there.Store(true)
+		}()
+		s := newSource(t, &away, kafkasource.Config{Topics: []string{"t"}, Finite: true})
+		if readers, err := s.Open(t.Context(), kafkasource.Bound{}, kafkasource.Bound{}); err != nil || len(readers) != 1 {
+			t.Errorf("brokers that come: %d partitions, %v", len(readers), err)
+		}
+		_ = s.Close()
+		if got := w.names(); len(got) != 1 {
+			t.Errorf("found %q", got)
+		}
+		w.until("the end of the trouble", func() bool { return w.troubles[len(w.troubles)-1] == "" })
 	})
 }

@@ -59,8 +59,8 @@ func ParseBound(text string) (Bound, error) {
 // where the partition ends now at the latest. It is for recordings, and takes the place of Watch.
 func (s *Source) Open(ctx context.Context, from, to Bound) ([]source.Reader, error) {
 	s.run()
-	found, passing, fatal := s.find(ctx)
-	if err := errors.Join(fatal, passing); err != nil {
+	found, err := s.findAll(ctx)
+	if err != nil {
 		return nil, err
 	}
 	readers := make([]source.Reader, len(found))
@@ -87,6 +87,31 @@ func (s *Source) Open(ctx context.Context, from, to Bound) ([]source.Reader, err
 		readers[i] = r
 	}
 	return readers, nil
+}
+
+// findFor bounds how long brokers that cannot be reached are tried before a recording is given up: one that was killed is back
+// after 3 to 5 s.
+const findFor = 15 * time.Second
+
+// findAll returns the readers of all partitions that are there now.
+func (s *Source) findAll(ctx context.Context) (all []*Reader, err error) {
+	for end := time.Now().Add(findFor); ; {
+		found, passing, fatal := s.find(ctx)
+		all = append(all, found...)
+		switch {
+		case fatal != nil:
+			return nil, fatal
+		case passing == nil:
+			return all, nil
+		case !kafkawire.Retriable(passing) || time.Now().After(end):
+			return nil, passing
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w (before that: %w)", ctx.Err(), passing)
+		case <-time.After(seekRetry):
+		}
+	}
 }
 
 // place makes a number of a bound; own is that of the zero Bound.
