@@ -63,6 +63,27 @@ func TestFoundLater(t *testing.T) {
 	})
 }
 
+// A pattern that no topic matches is trouble until one does, and the end where nothing is waited for.
+func TestNothingOfAPattern(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *kafkatest.Cluster) {
+		c.CreateTopic(t, "orders", 1)
+		w := watch(t, c, kafkasource.Config{Pattern: `order`})
+		if got := w.names(); len(got) > 0 {
+			t.Errorf("found %q", got)
+		}
+		w.until("trouble", func() bool { return len(w.troubles) > 0 })
+		if w.troubles[0] != `no topic matches "order", as a whole` {
+			t.Errorf("trouble: %s", w.troubles[0])
+		}
+		c.CreateTopic(t, "order", 1)
+		w.reader("order/0")
+		w.until("the end of the trouble", func() bool { return w.troubles[len(w.troubles)-1] == "" })
+		if err := watch(t, c, kafkasource.Config{Pattern: `rde`, Finite: true}).failure(); err == nil || !strings.Contains(err.Error(), "no topic matches") {
+			t.Errorf("no topic, and no waiting: %v", err)
+		}
+	})
+}
+
 // A partition, or the whole topic, that is missing from some answers is not at its end, nor is it found again.
 func TestMissingFromAnAnswer(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *kafkatest.Cluster) {

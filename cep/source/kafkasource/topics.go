@@ -10,10 +10,16 @@ import (
 	"github.com/cepd/cepd/internal/kafkawire"
 )
 
-// missingError says which topics are not there. They may come.
-type missingError struct{ topics []string }
+// missingError says which topics are not there, or that there is none of a pattern. They may come.
+type missingError struct {
+	topics  []string
+	pattern string
+}
 
 func (e *missingError) Error() string {
+	if e.pattern != "" {
+		return fmt.Sprintf("no topic matches %q, as a whole", e.pattern)
+	}
 	return "no such topic: " + strings.Join(e.topics, ", ")
 }
 
@@ -54,14 +60,18 @@ func (s *Source) list(ctx context.Context) ([]kafkawire.Topic, error) {
 		if err != nil {
 			return nil, fmt.Errorf("look for topics: %w", err)
 		}
-		return slices.DeleteFunc(all, func(t kafkawire.Topic) bool { return t.Internal || !s.pattern.MatchString(t.Name) }), nil
+		topics := slices.DeleteFunc(all, func(t kafkawire.Topic) bool { return t.Internal || !s.pattern.MatchString(t.Name) })
+		if len(topics) == 0 {
+			return nil, &missingError{pattern: s.config.Pattern}
+		}
+		return topics, nil
 	}
 	topics, missing, err := s.client.Named(ctx, s.config.Topics)
 	switch {
 	case err != nil:
 		return topics, fmt.Errorf("look for %s: %w", s.asked(), err)
 	case len(missing) > 0:
-		return topics, &missingError{missing}
+		return topics, &missingError{topics: missing}
 	}
 	return topics, nil
 }
