@@ -258,7 +258,8 @@ func (c *ruleChecker) bool(t *text, key string, otherwise bool) bool {
 	case t.value == "false":
 		return false
 	}
-	c.fail(t, codeBool, "", "%q is true or false, not %q", key, t.value)
+	hint := map[string]string{"yes": "write true", "on": "write true", "no": "write false", "off": "write false"}[strings.ToLower(t.value)]
+	c.fail(t, codeBool, hint, "%q is true or false, not %q", key, t.value)
 	return otherwise
 }
 

@@ -2,6 +2,7 @@ package patterns
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/cepd/cepd/internal/yamlnode"
 	"github.com/cepd/cepd/patterns/expression"
@@ -179,7 +180,15 @@ func (r *reader) elementKind(n *yamlnode.Node) (elementKind, *yamlnode.Node) {
 			return elementKind(near), k // what is wrong with the key is said where it is read
 		}
 	}
-	r.at(n, codeElement, "", "an element of a sequence needs one of the keys %s", oneOf(words))
+	hint := ""
+	for k := range yamlnode.Pairs(n) {
+		for _, w := range words {
+			if slices.Contains(foreignKeys[w], strings.ToLower(k.Value)) {
+				hint = either(hint == "", "write "+w+" in the place of "+k.Value, hint)
+			}
+		}
+	}
+	r.at(n, codeElement, hint, "an element of a sequence needs one of the keys %s", oneOf(words))
 	return "", nil
 }
 

@@ -2,6 +2,7 @@ package patterns
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -208,8 +209,9 @@ func (c *ruleChecker) lintNames() {
 // maxKnown bounds the names that a misspelt field is compared with.
 const maxKnown = 1_000
 
-// lintFields warns of fields that no event of the rule's tests has where one has a field of nearly the same name. Tests
-// are the only witness of what fields there are.
+// lintFields warns of fields that no event of the rule's tests has where one has a field of nearly the same name, or a step,
+// list, map or macro has. Tests are the only witness of what fields there are; without them only such names are told that
+// stand where a step, a list or a macro is usual.
 func (c *ruleChecker) lintFields() {
 	var known []string
 	for _, t := range c.all.tests {
@@ -229,21 +231,54 @@ func (c *ruleChecker) lintFields() {
 	}
 	for _, u := range c.uses {
 		for _, slot := range u.expr.Slots {
-			name := c.schema.Name(slot)
-			if name == "" || slices.Contains(known, name) {
+			name, path := c.schema.Name(slot), c.schema.Path(slot)
+			if len(known) == 0 || name == "" || slices.Contains(known, name) {
 				continue
 			}
 			near := expression.Nearest(name, known)
-			at := fieldOffset(u.expr.Text, name)
-			if near == "" || at < 0 {
+			if near == "" && len(path) > 1 && !slices.Contains(known, path[0]) {
+				name, near = path[0], expression.Nearest(path[0], c.stepNames())
+			}
+			if at := fieldOffset(u.expr.Text, name); near != "" && at >= 0 {
+				c.lintField(u, at, name, near)
+			}
+		}
+		for _, b := range c.trees.Bare(u.expr) {
+			if slices.Contains(known, b.Name) || expression.Nearest(b.Name, known) != "" {
 				continue
 			}
-			d := u.text.at(u.offset+at, utf8.RuneCountInString(name))
-			d.Code, d.Warning, d.Rule = codeField, true, c.rule.ID
-			d.Message, d.Hint = fmt.Sprintf("unknown field name %q", name), c.didYouMean(c.own.File, name, []string{near})
-			c.add(d)
+			near := ""
+			switch b.Role {
+			case expression.Events:
+				near = expression.Nearest(b.Name, c.stepNames())
+			case expression.Values:
+				near = nearTable(b.Name, c.lists)
+			default:
+				near = nearTable(b.Name, c.macros)
+			}
+			if near != "" {
+				c.lintField(u, b.Offset, b.Name, near)
+			}
 		}
 	}
+}
+
+// nearTable returns what a name without its $ may have been meant to be.
+func nearTable[T any](name string, tables map[string]T) string {
+	if _, is := tables[name]; is {
+		return "$" + name
+	}
+	if near := expression.Nearest(name, slices.Sorted(maps.Keys(tables))); near != "" {
+		return "$" + near
+	}
+	return ""
+}
+
+func (c *ruleChecker) lintField(u use, at int, name, near string) {
+	d := u.text.at(u.offset+at, utf8.RuneCountInString(name))
+	d.Code, d.Warning, d.Rule = codeField, true, c.rule.ID
+	d.Message, d.Hint = fmt.Sprintf("unknown field name %q", name), fmt.Sprintf("did you mean %q?", near)
+	c.add(d)
 }
 
 // fieldNames adds the names of the fields of a written event, nested ones with dots.

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/cepd/cepd/internal/yamlnode"
+	"github.com/cepd/cepd/patterns/expression"
 )
 
 // Expressions in YAML need quotes where they hold a comma, a bracket or a colon inside { } or [ ], or begin with a
@@ -214,14 +215,25 @@ func quoteAt(line []rune, from int) (_ string, end int, ok bool) {
 		b.next(c)
 	}
 	expr := strings.TrimRight(string(line[from:to]), " \t")
-	if expr == "" || b.open() || b.depth < 0 || keyAhead.MatchString(expr) {
+	if expr == "" || b.open() || b.depth < 0 || beginsWithKey(before, expr) {
 		return string(line), from, false
 	}
-	quoted := "'" + strings.ReplaceAll(expr, "'", "''") + "'"
-	if strings.Contains(expr, "'") && !strings.ContainsAny(expr, `"\`) {
-		quoted = `"` + expr + `"`
+	meant, _ := expression.Spelled(expr)
+	quoted := "'" + strings.ReplaceAll(meant, "'", "''") + "'"
+	if strings.Contains(meant, "'") && !strings.ContainsAny(meant, `"\`) {
+		quoted = `"` + meant + `"`
 	}
 	return string(line[:from]) + quoted + string(line[from+len([]rune(expr)):]), from + len([]rune(quoted)), true
+}
+
+// beginsWithKey reports whether what follows in a line is a key with its value. Behind the colon of another key that can
+// only be a word of the language in a wrong place; title: Alert: {{user}} is a text.
+func beginsWithKey(before, text string) bool {
+	if !keyAhead.MatchString(text) {
+		return false
+	}
+	key, _, _ := strings.Cut(text, ":")
+	return !strings.HasSuffix(before, ":") || !word.MatchString(key) || isLanguageKey(key)
 }
 
 // valueStart matches what can stand before a value.

@@ -81,9 +81,12 @@ func (r *reader) mapping(n *yamlnode.Node, what string, known keys) given {
 		read, ok := known[k.Value]
 		switch {
 		case !ok:
-			near := ""
+			near, hint := "", ""
 			if !r.mute(r.file.Name, k.Line) {
-				near = expression.Nearest(k.Value, known.names())
+				if near, hint = foreignKey(what, k.Value, known); hint == "" {
+					near = expression.Nearest(k.Value, known.names())
+					hint = r.didYouMean(r.file.Name, k.Value, []string{near})
+				}
 			}
 			if read, ok := known[near]; ok && !r.refused[v] && !yamlnode.IsNull(v) {
 				meant = append(meant, func() {
@@ -93,7 +96,7 @@ func (r *reader) mapping(n *yamlnode.Node, what string, known keys) given {
 					}
 				})
 			}
-			r.at(k, codeUnknownKey, r.didYouMean(r.file.Name, k.Value, []string{near}), "%s has no key %q", what, k.Value)
+			r.at(k, codeUnknownKey, hint, "%s has no key %q", what, k.Value)
 		case r.refused[v]:
 		case yamlnode.IsNull(v) && v.Tag == "!!null":
 			r.at(k, codeNull, "write a value, or leave the key out", "%q has no value", k.Value)

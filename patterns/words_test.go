@@ -93,7 +93,7 @@ func TestQuoteAt(t *testing.T) {
 		}
 	}
 	for line, from := range map[string]int{
-		"": 0, "a: ": 3, "a: b: c": 3, "a: {b: x in [1]}": 3, "a: [{b: x}]": 3, `{a: f(x, "y") or g(z, 1)}`: 9,
+		"": 0, "a: ": 3, "a: where: c": 3, "a: {b: x in [1]}": 3, "a: [{b: x}]": 3, `{a: f(x, "y") or g(z, 1)}`: 9,
 	} {
 		if got, _, ok := quoteAt([]rune(line), from); ok {
 			t.Errorf("%q at %d: %s", line, from, got)

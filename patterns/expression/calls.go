@@ -316,7 +316,11 @@ func resolveLike(r *resolver, f *function, args []*node, at span) *node {
 
 func resolveLookup(r *resolver, f *function, args []*node, at span) *node {
 	if args[0].mapping == nil {
-		return r.fail(args[0].at, codeType, "write lookup($map, x)", "the first argument of lookup is a map of the rule files, by its name")
+		hint := "write lookup($map, x)"
+		if a := args[0]; a.op == opField && len(a.names) == 1 && r.place.Maps[a.names[0]] != nil {
+			hint = "write lookup($" + a.names[0] + ", x)"
+		}
+		return r.fail(args[0].at, codeType, hint, "the first argument of lookup is a map of the rule files, by its name")
 	}
 	key := r.asValue(args[1])
 	return &node{op: opCall, at: at, name: f.name, function: f, args: []*node{args[0], key}}

@@ -196,6 +196,8 @@ func unitHint(left, right *node) string {
 	for _, pair := range [][2]*node{{left, right}, {right, left}} {
 		a, b := pair[0], pair[1]
 		switch {
+		case a.op == opConst && b.op == opConst && a.kind == stringKind:
+			return "e[" + literal(a.value) + "] is the field of this name"
 		case a.kind == durationKind && b.kind == numberKind:
 			return "write seconds(" + a.String() + "), or a duration: duration(\"10s\")"
 		case a.kind == durationKind && b.kind == stringKind:

@@ -198,7 +198,7 @@ func TestProblems(t *testing.T) {
 		{`$scanners == 1`, codeType, "$scanners", "", "in"},
 		{`$hosts == 1`, codeType, "$hosts", "", "lookup"},
 		{`any($scanners, # == 1)`, codeType, "$scanners", "", "in $scanners"},
-		{`lookup(hosts, ip) == 1`, codeType, "hosts", "", "$map"},
+		{`lookup(hosts, ip) == 1`, codeType, "hosts", "", "lookup($hosts, x)"},
 		{`cidr(ip, user)`, codeType, "user", "constant", ""},
 		{`hour(e, tz) == 1`, codeType, "tz", "constant", ""},
 		{`any(5, # == 1)`, codeType, "5", "list", ""},
