@@ -3,10 +3,14 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"math/bits"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/cepd/cepd/cep"
@@ -34,7 +38,7 @@ var eventCodes = []patterns.Code{
 	},
 	{
 		Code: codeNoFit, Title: "No recorded event fits the step.", Warning: true,
-		Explanation: "`cepd check --events` asks what a condition says of the event alone, and the rule's `where`. The hint lists the values that the fields really have.",
+		Explanation: "`cepd check --events` asks what a condition says of the event alone, and the rule's `where`. The hint says what the events that come nearest lack, and which values they have there.",
 	},
 	{
 		Code: codeNoFitNote, Title: "No recorded event is one that the rule hopes not to see, or ends something by.", Warning: true,
@@ -82,7 +86,7 @@ func checkEvents(ctx context.Context, set *rules.Set, flags []string, stdin io.R
 		}
 	}
 	for _, w := range waits {
-		if d, ok := found.wait(set, w); ok {
+		if d, ok := found.wait(w); ok {
 			add(w.rule, d)
 		}
 	}
@@ -130,22 +134,33 @@ func eventsOf(readings []patterns.Reading, flags []string) ([]input, error) {
 type waiting struct {
 	rule *patterns.Rule
 	patterns.Wait
-	// met counts the events that meet each condition, fit those that meet all.
-	met []int
-	fit int
+	fits bool
+	// near are the events that miss the fewest conditions, which are so many, by those that they miss.
+	near   map[uint64]*near
+	fewest int
 }
+
+// near are events that miss the same conditions, and the fields that these read of them.
+type near struct {
+	missed uint64
+	events int
+	fields map[int]*surveyed // by slot
+}
+
+// maxNear bounds the sets of missed conditions that are told apart: the one to show is there from the first events on.
+const maxNear = 100
 
 func waitsOf(readings []patterns.Reading) []*waiting {
 	var list []*waiting
 	for _, r := range readings {
 		for _, w := range r.Waits {
-			list = append(list, &waiting{rule: r.Rule, Wait: w, met: make([]int, len(w.Where))})
+			list = append(list, &waiting{rule: r.Rule, Wait: w})
 		}
 	}
 	return list
 }
 
-// fitting returns what counts each event of a stream for what waits for it.
+// fitting returns what holds each event of a stream against what waits for it.
 func fitting(set *rules.Set, waits []*waiting, stream string) func(source.Format) func([]byte) {
 	waits = slices.DeleteFunc(slices.Clone(waits), func(w *waiting) bool { return !slices.Contains(w.From, stream) })
 	return func(f source.Format) func([]byte) {
@@ -161,20 +176,88 @@ func fitting(set *rules.Set, waits []*waiting, stream string) func(source.Format
 				return // counted as bad by whoever calls
 			}
 			for _, w := range waits {
-				fits := true
-				for i, c := range w.Where {
-					ok, err := c.Test(&cep.Scope{Event: &ev})
-					if ok = ok && err == nil; ok {
-						w.met[i]++
-					}
-					fits = fits && ok
-				}
-				if fits {
-					w.fit++
+				if !w.fits {
+					w.take(set, &ev)
 				}
 			}
 		}
 	}
+}
+
+// missing reports whether a condition is among some.
+func missing(missed uint64, condition int) bool { return missed>>min(condition, 63)&1 != 0 }
+
+// take looks at an event. That one fits is all there is to know.
+func (w *waiting) take(set *rules.Set, ev *cep.Event) {
+	var missed uint64
+	for i, c := range w.Where {
+		if ok, err := c.Test(&cep.Scope{Event: ev}); !ok || err != nil {
+			missed |= 1 << min(i, 63)
+		}
+	}
+	if missed == 0 {
+		w.fits, w.near = true, nil
+		return
+	}
+	if count := bits.OnesCount64(missed); w.near == nil || count < w.fewest {
+		w.near, w.fewest = map[uint64]*near{}, count
+	} else if count > w.fewest {
+		return
+	}
+	n := w.near[missed]
+	if n == nil {
+		if len(w.near) == maxNear {
+			return
+		}
+		n = &near{missed: missed, fields: map[int]*surveyed{}}
+		w.near[missed] = n
+	}
+	n.events++
+	for i, c := range w.Where {
+		if !missing(missed, i) {
+			continue
+		}
+		for _, slot := range c.Slots {
+			if n.fields[slot] == nil {
+				n.fields[slot] = &surveyed{path: set.Schema.Path(slot), values: map[string]int{}}
+			}
+		}
+	}
+	for slot, f := range n.fields {
+		f.valueOf(ev.Value(slot))
+	}
+}
+
+// valueOf counts a value of an event.
+func (f *surveyed) valueOf(v cep.Value) {
+	switch v.Kind() {
+	case cep.KindString:
+		f.value(v.AsString())
+	case cep.KindBool:
+		f.value(v.AsBool())
+	case cep.KindInt:
+		f.value(json.Number(strconv.FormatInt(v.AsInt(), 10)))
+	case cep.KindFloat:
+		f.value(json.Number(strconv.FormatFloat(v.AsFloat(), 'g', -1, 64)))
+	case cep.KindList:
+		for _, e := range v.AsList() {
+			if e.Kind() != cep.KindList {
+				f.valueOf(e)
+			}
+		}
+	default:
+	}
+}
+
+// nearest are the events that miss the fewest conditions; of several sets of these the one that most events miss.
+func (w *waiting) nearest() *near {
+	var best *near
+	for _, n := range w.near {
+		if best == nil || n.events > best.events || n.events == best.events && n.missed < best.missed {
+			best = n
+		}
+	}
+	return best
 }
 
 // recorded is what stands in the events of each stream that was recorded.
@@ -282,8 +365,8 @@ func some(names []string) []string {
 }
 
 // wait says that something which a rule waits for never comes.
-func (r recorded) wait(set *rules.Set, w *waiting) (_ patterns.Diagnostic, ok bool) {
-	if w.fit > 0 || !r.knows(w.From) {
+func (r recorded) wait(w *waiting) (_ patterns.Diagnostic, ok bool) {
+	if w.fits || w.near == nil || !r.knows(w.From) {
 		return patterns.Diagnostic{}, false
 	}
 	events := r.of(w.From)
@@ -309,51 +392,43 @@ func (r recorded) wait(set *rules.Set, w *waiting) (_ patterns.Diagnostic, ok bo
 			d = diagnosticAt(w.At, codeNoFit, "the rule %q fits none of %s", w.rule.ID, events)
 		}
 	}
-	d.Hint = r.values(set, w)
+	d.Hint = r.values(w)
 	return d, true
 }
 
-// values lists what stands in the fields that keep events from fitting.
-func (r recorded) values(set *rules.Set, w *waiting) string {
-	var slots []int
-	alone := false // a condition that is true of none keeps all from fitting by itself
-	for i := range w.Where {
-		alone = alone || w.met[i] == 0
-	}
+// values says what the events that come nearest lack, and what stands in the fields of that.
+func (r recorded) values(w *waiting) string {
+	n := w.nearest()
+	var lacking, parts []string
 	for i, c := range w.Where {
-		if !alone || w.met[i] == 0 {
-			slots = append(slots, c.Slots...)
+		if missing(n.missed, i) {
+			lacking = append(lacking, shortText(c.Text))
 		}
 	}
-	slices.Sort(slots)
-	var parts []string
-	if !alone {
-		parts = append(parts, "each of its conditions is true of some event, and no event meets all")
-	}
-	for _, slot := range slices.Compact(slots) {
-		path := set.Schema.Path(slot)
-		if len(path) == 0 {
-			continue // the whole event
-		}
-		said := false
-		for _, stream := range w.From {
-			s := r[stream]
-			f := s.at(path)
-			if f == nil || len(f.values) == 0 {
-				continue
-			}
-			said = true
-			name := f.text()
-			if len(w.From) > 1 {
-				name += " of " + stream
-			}
-			parts = append(parts, name+" is "+f.shown(s.events))
-		}
-		if !said && !slices.ContainsFunc(w.From, func(stream string) bool { return r[stream].has(path) }) {
-			parts = append(parts, pathText(path)+" is in no event")
+	for _, slot := range slices.Sorted(maps.Keys(n.fields)) {
+		switch f := n.fields[slot]; {
+		case len(f.path) == 0: // the whole event
+		case len(f.values) > 0:
+			parts = append(parts, f.text()+" is "+f.shown(n.events))
+		case slices.ContainsFunc(w.From, func(stream string) bool { return r[stream].has(f.path) }):
+			parts = append(parts, f.text()+" is missing there")
+		default:
+			parts = append(parts, f.text()+" is in no event")
 		}
 	}
-	return strings.Join(parts, "; ")
+	text := strings.Join(parts, "; ")
+	if len(lacking) == len(w.Where) {
+		return text
+	}
+	verb := " meet"
+	if n.events == 1 {
+		verb = " meets"
+	}
+	all := plural(n.events, "event") + verb + " all but " + joined(lacking, " and ")
+	if text == "" {
+		return all
+	}
+	return all + ": " + text
 }
 
 // shown lists the most frequent values, or the ends of numbers of which there are many.
