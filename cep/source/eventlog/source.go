@@ -94,16 +94,19 @@ func (s *Source) check(ctx context.Context, d source.Discovery, in *pump, done <
 		}
 		select {
 		case <-tick.C:
+			continue
 		case <-ctx.Done():
-			if in != nil {
-				if err := in.stop(done); err != nil {
-					d.Trouble(err)
-				}
-			}
-			return ctx.Err()
 		case <-done:
+		}
+		if ctx.Err() == nil {
 			return in.end
 		}
+		if in != nil {
+			if err := in.stop(done); err != nil {
+				d.Trouble(err)
+			}
+		}
+		return ctx.Err()
 	}
 }
 
