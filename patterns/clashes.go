@@ -183,7 +183,9 @@ func (c *ruleChecker) given(p *part) expression.Given {
 		count := expression.Count{Most: mostOf(q)}
 		if q.index < top.index && !q.el.Optional {
 			g.StepBy[q.el.Name] = q.el.By
-			count.Least = q.el.Min
+			if !p.el.Absent { // an absence looks at what comes from the first event of a loop on (S4.1)
+				count.Least = q.el.Min
+			}
 		}
 		g.Counts[q.el.Name] = count
 	}

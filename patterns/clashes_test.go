@@ -36,6 +36,8 @@ func TestClashes(t *testing.T) {
 		{"loop before in a group", `{by: [u], within: 1m, sequence: [{group: [{step: a, times: 1..3}], times: 2}, {step: b, where: len(a) > 3}]}`, ``},
 		{"loop left out", `{by: [u], within: 1m, sequence: [{step: z}, {step: a, times: 0..3}, {step: b, where: len(a) == 0}]}`, ``},
 		{"loop not left out", `{by: [u], within: 1m, sequence: [{step: a, times: 2..3}, {step: b, where: len(a) == 0}]}`, `"b" can never fit`},
+		{"absence behind a loop", `{by: [u], within: 1m, sequence: [{step: a, times: 3..}, {absent: n, where: len(a) < 3}, {step: b}]}`, ``},
+		{"absence behind a loop, above", `{by: [u], within: 1m, sequence: [{step: a, times: 3..5}, {absent: n, where: len(a) > 5}, {step: b}]}`, `"n" never sees an event`},
 		{"taken", `{by: [u], within: 1m, sequence: [{step: a, times: 2..3, where: len(taken) > 2}, {step: b}]}`, `"a" can never fit: len(taken) > 2 contradicts len(taken) <= 2`},
 		{"taken fits", `{by: [u], within: 1m, sequence: [{step: a, times: 2..3, where: len(taken) == 2}, {step: b}]}`, ``},
 		{"taken in a group", `{by: [u], within: 1m, sequence: [{group: [{step: a, times: 2..3, where: len(taken) > 2}], times: 2}, {step: b}]}`, ``},

@@ -121,7 +121,18 @@ func (r *reader) required(n *yamlnode.Node, what string, seen given, names ...st
 
 // wrongKind reports a node that is not of the expected shape.
 func (r *reader) wrongKind(n *yamlnode.Node, what, want string) {
-	r.at(n, codeShape, "", "%s must be %s, this is %s", what, want, kindOf(n))
+	r.at(n, codeShape, shapeHints[what], "%s must be %s, this is %s", what, want, kindOf(n))
+}
+
+// shapeHints show what is written where another shape is usual elsewhere.
+var shapeHints = map[string]string{
+	"a rule file":         "begin with version: 1, and rules: with the list below it",
+	`"rules"`:             "each rule is an item of the list: - id: name",
+	`"alert"`:             `write alert: {title: "…"}`,
+	`"fields"`:            "write fields: {name: …}",
+	`"suppress"`:          "write suppress: {by: [field], for: 1h}",
+	`"times"`:             "write 3..10, 5.., or 5",
+	"a step of a pattern": "write {where: condition}",
 }
 
 func kindOf(n *yamlnode.Node) string {
