@@ -89,7 +89,7 @@ func (s *survey) readFiles(ctx context.Context, in input, form filesource.Form, 
 		Stream: in.stream, Paths: in.paths, Partitions: source.NewPartitions(in.stream), Form: form, Stdin: stdin,
 	})
 	if err != nil {
-		return usagef("--stream %s: %w", in.stream, plainPath(err))
+		return usagef("events of %s: %w", in.stream, plainPath(err))
 	}
 	defer func() {
 		for _, r := range readers {
