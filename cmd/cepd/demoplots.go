@@ -25,7 +25,7 @@ func (t *town) thumbs() {
 			t.add(at, "okta", `"eventType":"system.push.send_factor_verify_push","actor":{"alternateId":%q}`, user)
 			at += 20*cep.Second + t.upTo(30*cep.Second)
 		}
-		t.add(at, "okta", `"eventType":"user.authentication.auth_via_mfa","actor":{"alternateId":%q},"outcome":{"result":%q},"client":{"ipAddress":"203.0.113.200"}`,
+		t.add(at, "okta", `"eventType":"user.authentication.auth_via_mfa","actor":{"alternateId":%q},"outcome":{"result":%q},"debugContext":{"debugData":{"factor":"OKTA_VERIFY_PUSH"}},"client":{"ipAddress":"203.0.113.200"}`,
 			user, result)
 	}
 }
