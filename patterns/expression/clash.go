@@ -63,8 +63,9 @@ func (t *Trees) Clash(given Given, conditions ...*Expr) (Clash, bool) {
 		return Clash{}, false
 	}
 	// What the clash does not need is left out. What stands first goes first: it is what the rest stands in.
-	for i := 0; i < len(all) && len(all) <= maxMinimized; {
-		if rest := slices.Delete(slices.Clone(all), i, i+1); never(rest) {
+	p := proof{left: maxProof}
+	for i := 0; i < len(all); {
+		if rest := slices.Delete(slices.Clone(all), i, i+1); p.never(rest) {
 			all = rest
 		} else {
 			i++
@@ -105,9 +106,6 @@ func (t *Trees) Implied(x *Expr, by ...*Expr) bool {
 	}
 	return true
 }
-
-// maxMinimized bounds the conditions that are tried without each of their parts.
-const maxMinimized = 64
 
 // conjunct is one of the conditions that must all hold.
 type conjunct struct {

@@ -34,12 +34,13 @@ const maxProof = 100_000
 type proof struct{ left int }
 
 // never reports whether conditions are proved never to hold together.
-func never(conditions []conjunct) bool {
+func never(conditions []conjunct) bool { return (&proof{left: maxProof}).never(conditions) }
+
+func (p *proof) never(conditions []conjunct) bool {
 	todo := make([]claim, len(conditions))
 	for i, c := range conditions {
 		todo[i].n = c.n
 	}
-	p := proof{left: maxProof}
 	return p.impossible(todo)
 }
 
