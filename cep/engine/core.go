@@ -334,23 +334,26 @@ func (c *Core) reread(p *partition) {
 	}
 }
 
-// Tick says that time has passed for a stream of which every partition is idle; for any other it says nothing.
+// CloseStream says that no partition of a stream will come any more. Until then a stream all of whose partitions have ended is silent,
+// as a log is that was rotated away and whose next file nobody has found: what waits for the stream goes on waiting.
+func (c *Core) CloseStream(name string) {
+	if s := c.byName[name]; s != nil {
+		s.closed = true
+	}
+}
+
+// Tick says that time has passed for a stream of which every partition is idle, or has ended while others may come; for any other
+// it says nothing.
 func (c *Core) Tick(name string, passed cep.Duration) {
 	s := c.byName[name]
 	if s == nil || len(s.partitions) == 0 || s.highest == cep.BeforeAll {
 		return
 	}
-	idle := false
-	for _, p := range s.partitions {
-		if p.holds() {
-			return
-		}
-		idle = idle || p.idle
+	if s.ended() || slices.ContainsFunc(s.partitions, (*partition).holds) {
+		return
 	}
-	if idle {
-		s.refresh()
-		s.released = s.released.Add(passed)
-	}
+	s.refresh()
+	s.released = s.released.Add(passed)
 }
 
 // Advance says that no event at or below t will come in any stream. What does is late.
@@ -388,6 +391,9 @@ func (c *Core) Finish(advance cep.Duration) {
 		case w != cep.BeforeAll:
 			w = w.Add(advance)
 		}
+		for _, s := range k.streams {
+			s.released = max(s.released, w)
+		}
 		c.move(k, w)
 	}
 	c.flush(nil)
@@ -401,6 +407,11 @@ func (c *Core) Release() {
 			s.refresh()
 		}
 		now := c.now()
+		for _, s := range c.streams {
+			if s.ended() { // should more come after all, what the rules have passed is refused, and counted
+				s.released = max(s.released, now)
+			}
+		}
 		for _, k := range c.clocks {
 			c.move(k, k.watermark(now))
 		}

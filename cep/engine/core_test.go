@@ -256,6 +256,7 @@ func TestCarriedPartitions(t *testing.T) {
 	}) {
 		b.Push(file, b.lend(in), b)
 	}
+	b.CloseStream("auth")
 	b.End(file)
 	b.Release()
 	wantAlerts(t, b, "r 110 u fail=auth/1/0@50 ok=auth/0/1@110")
@@ -376,5 +377,52 @@ func TestSummary(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// All partitions of a stream may have ended before the next one is found, as of a log that is rotated: the rules that read another
+// stream as well wait for it.
+func TestEndedPartitionsAreNoEndOfTheStream(t *testing.T) {
+	set := setOf(rule("both", 1000, element{from: "auth", kind: "fail"}, element{from: "web", kind: "get"}))
+	for _, batch := range []int{1, 100} {
+		b := newBench(t, set, batch, engine.Stream{Name: "auth", Lateness: 5}, engine.Stream{Name: "web", Lateness: 5})
+		b.push(number([]input{ev(auth0, 10, "other", "u"), ev(web0, 10, "other", "u"), ev(web0, 30, "get", "u"), ev(web0, 100, "other", "u")})...)
+		b.End(auth0)
+		b.Release()
+		b.push(number([]input{ev(auth1, 6, "other", "u"), ev(auth1, 20, "fail", "u"), ev(auth1, 90, "other", "u")})...)
+		b.Release()
+		wantAlerts(t, b, "both 30 u fail=auth/1/1@20 get=web/0/1@30")
+		if s := b.Summary(); s.Streams[0].Taken != 4 || s.Streams[0].Returned != 0 {
+			t.Errorf("%+v", s.Streams[0])
+		}
+		b.End(auth1)
+		b.Release()
+		b.CloseStream("auth")
+		b.Release()
+		if w := b.Watermark("auth"); w != 94 {
+			t.Errorf("the stream that has ended stands at %d, want 94 as the other", w)
+		}
+		b.Open(auth0) // somebody was wrong, and what is lost by it is counted
+		b.push(ev(auth0, 92, "fail", "u"))
+		if s := b.Summary(); s.Streams[0].Returned != 1 {
+			t.Errorf("%+v", s.Streams[0])
+		}
+	}
+}
+
+// What an advance at the end has passed is refused, and counted, when more is read behind it.
+func TestWhatAnAdvanceHasPassedIsRefused(t *testing.T) {
+	for _, advance := range []cep.Duration{20, engine.ToEnd} {
+		b := newBench(t, setOf(rule("r", 100, element{from: "auth", kind: "fail"})), 1, engine.Stream{Name: "auth"})
+		b.push(ev(auth0, 10, "other", "u"))
+		b.Finish(advance)
+		in := ev(auth0, 25, "fail", "u")
+		in.offset = 1
+		b.push(in)
+		b.Finish(0)
+		wantAlerts(t, b)
+		if s := b.Summary().Streams[0]; s.Returned != 1 || s.Taken != 1 {
+			t.Errorf("advance %d: %+v", advance, s)
+		}
 	}
 }

@@ -24,7 +24,8 @@
 // time, and its watermark is what the layers below have passed.
 //
 // What has ended no longer counts: the time of a rule whose streams have all ended goes on with the rest of the input, and
-// at its end stands at the highest time seen in any stream.
+// at its end stands at the highest time seen in any stream. A stream has ended when all its partitions have and
+// [Core.CloseStream] has said that no other will come.
 //
 // # Parts
 //

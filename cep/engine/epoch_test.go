@@ -448,6 +448,7 @@ func TestEndedPartitionGrows(t *testing.T) {
 		in.offset = int64(10 * i)
 		l.take(0, in)
 	}
+	l.CloseStream("auth")
 	l.End(auth0)
 	l.barrier()
 	if s := l.disk.sources[0]; !s.Ended || s.From != 21 || s.Read != 20 {

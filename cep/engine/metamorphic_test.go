@@ -55,6 +55,10 @@ func run(t *rapid.T, list []*patterns.Rule, o layout, all [][]input, arrival []i
 	for _, p := range []*cep.Partition{auth0, auth1, web0} {
 		b.Open(p)
 	}
+	if rapid.Bool().Draw(t, "no other partition will come") {
+		b.CloseStream("auth")
+		b.CloseStream("web")
+	}
 	rest := slices.Clone(all)
 	for i, p := range []*cep.Partition{auth0, auth1, web0} {
 		if endEarly && len(rest[i]) == 0 {

@@ -161,6 +161,9 @@ func (r *replay) open() error {
 		}
 		r.inputs = append(r.inputs, in)
 	}
+	for _, s := range r.cfg.Streams {
+		r.core.CloseStream(s.Name)
+	}
 	return nil
 }
 

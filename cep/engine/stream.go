@@ -43,7 +43,7 @@ type stream struct {
 	summary        StreamSummary
 	// locals are the rules that run on a clock for each partition.
 	locals []*enrolled
-	// closed says that what has no partition will have none.
+	// closed says that no partition will come any more which is not there.
 	closed bool
 	// entered is what has been handed to lanes, left what these have released of it.
 	entered amount
@@ -199,23 +199,23 @@ func (p *partition) see(t cep.Time) {
 // refresh brings the stream's watermark up to its partitions. It must run before a partition begins or ceases to hold it
 // back, so that it does not depend on how often releases happen.
 func (s *stream) refresh() {
-	least, holding, ended := cep.AfterAll, false, len(s.partitions) > 0 || s.closed
+	least, holding := cep.AfterAll, false
 	for _, p := range s.partitions {
 		if p.holds() {
 			holding = true
 			least = min(least, p.watermark)
 		}
-		ended = ended && p.ended
 	}
 	switch {
 	case holding:
 		s.released = max(s.released, least, s.floor)
-	case ended:
+	case s.ended():
 		// Nothing more can come: what was read is released, and time stands where it ended.
 		s.released = max(s.released, s.highest, s.floor)
 	default:
-		// All are idle, or none is there yet. Where they fell silent, each by itself or all at once, must not matter: it is as if
-		// the slowest had gone first, and the clock of the fastest is left. From there only Tick and Advance move time.
+		// All are idle, or have ended while others may come, or none is there yet. Where they fell silent, each by itself or all at
+		// once, must not matter: it is as if the slowest had gone first, and the clock of the fastest is left. From there only Tick
+		// and Advance move time.
 		s.released = max(s.released, s.floor)
 		for _, p := range s.partitions {
 			s.released = max(s.released, p.watermark)
@@ -225,12 +225,7 @@ func (s *stream) refresh() {
 
 // ended reports whether nothing more can come.
 func (s *stream) ended() bool {
-	for _, p := range s.partitions {
-		if !p.ended {
-			return false
-		}
-	}
-	return len(s.partitions) > 0 || s.closed
+	return s.closed && !slices.ContainsFunc(s.partitions, func(p *partition) bool { return !p.ended })
 }
 
 // suspicious reports whether an event of time t lies too far ahead to be believed at once. The first event of a partition

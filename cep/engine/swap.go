@@ -168,6 +168,11 @@ func (c *Core) successor(set *rules.Set, streams []Stream, o Options) (*Core, er
 func (c *Core) resume(state *State) []Change {
 	w := &swap{core: c, old: state.core, state: state, machines: map[*version][]*nfa.Machine{}, before: map[*version]*version{}, adopted: map[*version]bool{}, continued: map[*version]bool{}}
 	c.adoptStreams(state.standing, nil)
+	for _, s := range state.core.streams {
+		if s.closed {
+			c.CloseStream(s.Name)
+		}
+	}
 	w.plan()
 	c.complete()
 	c.adoptClocks(state.standing)

@@ -184,12 +184,13 @@ func (s *stream) bare() bool {
 // close takes note that no partition of a stream can appear any more. Those that are not there never will be.
 func (s *sequencer) close(st *stream) {
 	s.list(st)
-	st.over = true
+	st.over, s.released = true, false
+	s.core.CloseStream(st.Name)
 	for _, in := range st.inputs {
 		if in.reader == nil && !in.ended {
 			s.lose(in)
 			s.core.End(in.id)
-			in.ended, s.released = true, false
+			in.ended = true
 			st.open--
 		}
 	}

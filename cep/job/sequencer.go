@@ -354,7 +354,7 @@ func (s *sequencer) mayTake(st *stream, clock cep.Time) bool {
 	}
 	watermark := clock.Add(-st.Lateness).Add(-1)
 	for _, other := range st.related {
-		if other.open == 0 && len(other.inputs) > 0 {
+		if other.over && other.open == 0 {
 			continue // it has ended, and nothing waits for it
 		}
 		if watermark > s.core.Watermark(other.Name) {

@@ -3,6 +3,7 @@ package job
 import (
 	"time"
 
+	"github.com/cepd/cepd/cep"
 	"github.com/cepd/cepd/cep/engine"
 	"github.com/cepd/cepd/cep/source"
 )
@@ -95,9 +96,12 @@ func (in *input) stillIdle() bool {
 }
 
 // tick tells the engine that time passes in a stream of which every partition is idle: first all the time since its last
-// event was read, then what has passed since the tick before.
+// event was read, then what has passed since the tick before. What has ended counts as idle once it has been silent for as long:
+// where a log goes on may not have been found yet.
 func (s *sequencer) tick(st *stream) {
-	idle := 0
+	if len(st.inputs) == 0 || st.over && st.open == 0 {
+		return
+	}
 	for _, in := range st.inputs {
 		if in.severed() { // what is there and not heard of must not be late: this time does not count
 			if !st.ticked.IsZero() {
@@ -105,14 +109,9 @@ func (s *sequencer) tick(st *stream) {
 			}
 			return
 		}
-		if in.idle {
-			idle++
-		} else if !in.ended {
+		if !in.idle && (!in.ended || !st.over && s.now.Sub(in.silence) < st.Idle) {
 			return
 		}
-	}
-	if idle == 0 {
-		return
 	}
 	since := st.ticked
 	if since.IsZero() {
@@ -151,7 +150,7 @@ func (s *sequencer) watch() {
 	for _, l := range s.core.Lagging() {
 		// A stream alone lags by its lateness; what lags by more waits for a partition.
 		st := s.stream(l.Stream)
-		if st == nil || held[l.Stream] != nil || l.Behind <= st.Lateness+1 && len(l.Partitions) > 0 {
+		if st == nil || held[l.Stream] != nil || l.Behind <= st.Lateness+1 && l.Watermark != cep.BeforeAll {
 			continue
 		}
 		held[l.Stream] = &lag{Lag: l, since: s.now}

@@ -389,3 +389,96 @@ func TestQueueHandsOutTheLowestClock(t *testing.T) {
 		t.Error("something is left")
 	}
 }
+
+const joined = `version: 1
+rules:
+- {id: both, from: [auth, web], by: [user], within: 1h, sequence: [{step: a, from: auth, where: kind == "a"}, {step: b, from: web, where: kind == "b"}]}
+`
+
+// TestEndedPartitionsAreNoEndOfTheStream: a log that is rotated may have ended before the next one is found. Rules that join its
+// stream with another wait for it, also over a restart, as long as for a partition that is silent.
+func TestEndedPartitionsAreNoEndOfTheStream(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		for _, c := range []struct {
+			idle, wait time.Duration
+			lost       bool
+		}{{0, time.Hour, false}, {30 * time.Second, 20 * time.Second, false}, {30 * time.Second, time.Minute, true}} {
+			t.Run(fmt.Sprintf("restart %v, idle %s, %s later", restart, c.idle, c.wait), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t, "auth", "web")
+					w.rules = joined
+					change := func(x *Config) { x.Streams[0].Idle = c.idle }
+					w.stream("auth").write("0", event(1, "x", "u"), event(10, "x", "u"))
+					w.stream("auth").set(func() { w.stream("auth").tape("0").closed = true })
+					w.stream("web").write("0", event(1, "x", "u"))
+					l := w.run(change)
+					settle(time.Second)
+					if restart {
+						if err := l.Drain(t.Context()); err != nil {
+							t.Fatal(err)
+						}
+						<-l.ended
+						l = w.run(change)
+					}
+					w.stream("web").write("0", event(12, "b", "u"), event(100, "x", "u"))
+					settle(c.wait)
+					w.stream("auth").write("1", event(11, "a", "u"), event(200, "x", "u"))
+					settle(time.Second)
+					want := []string{`"both"`}
+					if c.lost { // time has gone on, and that is said
+						want = []string{}
+					}
+					if got := w.sent("out", "rule"); !slices.Equal(got, want) {
+						t.Errorf("alerts %q, want %q\n%s", got, want, w.log)
+					}
+					if n := l.Status().Streams[0].Returned; (n > 0) != c.lost {
+						t.Errorf("%d events were refused", n)
+					}
+					l.crash()
+					_ = l.wait()
+				})
+			})
+		}
+	}
+}
+
+// TestStreamThatIsOver: rules that join a stream which has come to its end with another one wait for it no more, nor do they behind a
+// swap or a restart.
+func TestStreamThatIsOver(t *testing.T) {
+	for _, between := range []string{"nothing", "a swap", "a restart"} {
+		t.Run(between, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, "auth", "web")
+				w.rules = joined
+				w.stream("auth").write("0", event(1, "x", "u"), event(10, "a", "u"))
+				w.stream("auth").finish()
+				w.stream("web").write("0", event(1, "x", "u"))
+				l := w.run()
+				settle(time.Second)
+				switch between {
+				case "a swap":
+					set, err := compile(joined + "- {id: more, from: auth, by: [user], where: kind == \"m\"}\n")
+					if err != nil {
+						t.Fatal(err)
+					}
+					if _, err := l.Swap(t.Context(), set); err != nil {
+						t.Fatal(err)
+					}
+				case "a restart":
+					if err := l.Drain(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					<-l.ended
+					l = w.run()
+				}
+				w.stream("web").write("0", event(12, "b", "u"), event(100, "x", "u"))
+				settle(time.Second)
+				if got := w.sent("out", "rule"); !slices.Equal(got, []string{`"both"`}) {
+					t.Errorf("alerts %q\n%s", got, w.log)
+				}
+				l.crash()
+				_ = l.wait()
+			})
+		})
+	}
+}
