@@ -1,6 +1,8 @@
 package patterns
 
 import (
+	"slices"
+
 	"github.com/cepd/cepd/cep"
 	"github.com/cepd/cepd/nfa"
 	"github.com/cepd/cepd/patterns/expression"
@@ -186,6 +188,17 @@ type Alert struct {
 	WhileOpen WhileOpen
 	// Repeat is the time between reminders; 0: none.
 	Repeat cep.Duration
+}
+
+// Inputs are all streams that events have to come from for the rule, sorted: those that it reads, and those on which its alerts
+// are resolved (S1.2). Its clock goes by all of them.
+func (r *Rule) Inputs() []string {
+	names := slices.Clone(r.Streams)
+	if r.Alert.Resolve != nil {
+		names = append(names, r.Alert.Resolve.From...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // Resolve says when an open alert is over (S7.3).

@@ -84,11 +84,11 @@ func (c *ruleChecker) testStep(s *testStepSyntax) TestStep {
 		return out
 	}
 	out.From = s.from.value
-	if slices.Contains(streams, alerts) {
+	if slices.Contains(c.rule.Inputs(), alerts) {
 		return out // it may be of a stream that a rule below reads
 	}
-	if !slices.Contains(streams, out.From) {
-		c.warn(s.from, codeTestStream, c.didYouMean(c.own.File, out.From, streams), "the rule does not read the stream %q", out.From)
+	if all := c.rule.Inputs(); !slices.Contains(all, out.From) {
+		c.warn(s.from, codeTestStream, c.didYouMean(c.own.File, out.From, all), "the rule does not read the stream %q", out.From)
 	}
 	return out
 }

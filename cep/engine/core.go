@@ -228,12 +228,7 @@ func (c *Core) number() uint64 {
 
 // streamsOf returns the streams that a rule waits for, in the order of their names, or the name of one that is not read.
 func (c *Core) streamsOf(r *rules.Rule) (list []*stream, missing string) {
-	names := slices.Clone(r.Streams)
-	if r.Alert.Resolve != nil {
-		names = append(names, r.Alert.Resolve.From...)
-	}
-	slices.Sort(names)
-	for _, name := range slices.Compact(names) {
+	for _, name := range r.Inputs() {
 		if name == AlertStream {
 			continue
 		}

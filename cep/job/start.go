@@ -267,12 +267,8 @@ func relate(streams []*stream, set *rules.Set) {
 		if list, ok := reads[r.ID]; ok {
 			return list
 		}
-		names := slices.Clone(r.Streams)
-		if r.Alert.Resolve != nil {
-			names = append(names, r.Alert.Resolve.From...)
-		}
 		var list []*stream
-		for _, name := range names {
+		for _, name := range r.Inputs() {
 			if st := byName[name]; st != nil {
 				list = append(list, st)
 			}

@@ -255,7 +255,7 @@ type fact struct{ name, text string }
 // factsOf returns what `check -v` says about a rule, in the order in which it is said. clocks is nil without a configuration.
 func factsOf(r *patterns.Rule, clocks *engine.Core) []fact {
 	facts := []fact{
-		{"reads", strings.Join(r.Streams, ", ")},
+		{"reads", strings.Join(r.Inputs(), ", ")},
 		{"alerts of", strings.Join(r.Reads, ", ")},
 		{"key", keyText(r)},
 		{"window", windowText(r)},
@@ -337,13 +337,14 @@ func clockText(r *patterns.Rule, clocks *engine.Core) string {
 			why = "; not each partition by itself: " + strings.TrimSuffix(reason, ")")
 		}
 	}
-	if len(r.Streams) == 1 && len(r.Reads) > 0 {
+	names := r.Inputs()
+	if len(names) == 1 && len(r.Reads) > 0 {
 		return "that of the slowest of the rules whose alerts it reads" + why
 	}
-	if len(r.Streams) == 1 {
-		return "the slowest partition of " + r.Streams[0] + " that is not idle" + why
+	if len(names) == 1 {
+		return "the slowest partition of " + names[0] + " that is not idle" + why
 	}
-	return "the slowest of " + strings.Join(r.Streams, ", ") + ": a stalled one holds the rule back" + why
+	return "the slowest of " + strings.Join(names, ", ") + ": a stalled one holds the rule back" + why
 }
 
 // programText says what the machine has to hold for the rule.
@@ -414,7 +415,7 @@ func reportOf(set *rules.Set, clocks *engine.Core, diagnostics patterns.Diagnost
 		}
 		report.Rules = append(report.Rules, ruleReport{
 			ID: r.ID, File: r.Pos.File, Line: r.Pos.Line, Column: r.Pos.Column, Enabled: r.Enabled, Shadow: r.Shadow,
-			Severity: r.Severity, Streams: r.Streams, AlertsOf: append([]string{}, r.Reads...), Key: append([]string{}, r.Key...), Within: within, Selection: selectionText(r),
+			Severity: r.Severity, Streams: r.Inputs(), AlertsOf: append([]string{}, r.Reads...), Key: append([]string{}, r.Key...), Within: within, Selection: selectionText(r),
 			Clock: clockText(r, clocks), Program: programText(r), Tests: len(r.Tests), Fingerprint: r.Fingerprint,
 		})
 	}

@@ -97,10 +97,7 @@ func checkEvents(ctx context.Context, set *rules.Set, flags []string, stdin io.R
 func eventsOf(readings []patterns.Reading, flags []string) ([]input, error) {
 	var streams []string
 	for _, r := range readings {
-		streams = append(streams, r.Rule.Streams...)
-		if s := r.Rule.Alert.Resolve; s != nil {
-			streams = append(streams, s.From...)
-		}
+		streams = append(streams, r.Rule.Inputs()...)
 	}
 	slices.Sort(streams)
 	streams = slices.DeleteFunc(slices.Compact(streams), func(s string) bool { return s == engine.AlertStream })

@@ -252,7 +252,7 @@ func ruleClocks(set *rules.Set, s *wholeStatus) map[string]cep.Time {
 			return t
 		}
 		t := cep.AfterAll
-		for _, name := range r.Streams {
+		for _, name := range r.Inputs() {
 			if w, ok := streams[name]; ok {
 				t = min(t, w)
 			}

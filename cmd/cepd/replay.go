@@ -267,7 +267,7 @@ func checkStreams(set *rules.Set, inputs []input) error {
 	var known []string
 	for _, r := range set.Rules {
 		if r.Enabled {
-			known = append(known, r.Streams...)
+			known = append(known, r.Inputs()...)
 		}
 	}
 	slices.Sort(known)

@@ -91,7 +91,7 @@ func (r appendedOnly) Next(ctx context.Context) (source.Record, error) {
 
 func readByRules(set *rules.Set, stream string) bool {
 	return slices.ContainsFunc(set.Rules, func(r *rules.Rule) bool {
-		return r.Enabled && (slices.Contains(r.Streams, stream) || r.Alert.Resolve != nil && slices.Contains(r.Alert.Resolve.From, stream))
+		return r.Enabled && slices.Contains(r.Inputs(), stream)
 	})
 }
 

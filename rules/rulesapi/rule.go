@@ -139,7 +139,7 @@ func viewOf(r *patterns.Rule, text ruleText, state RuleState) Rule {
 		ID: r.ID, Name: r.Name, Description: r.Description, Status: r.Status, Revision: r.Revision, Fingerprint: r.Fingerprint,
 		Enabled: r.Enabled, Mode: "alert", Severity: r.Severity, Tags: some(r.Tags), Mitre: some(r.Mitre),
 		File: r.Pos.File, Line: r.Pos.Line, Managed: text.managed, ETag: etagOf(text.hash),
-		Streams: some(r.Streams), AlertsOf: some(r.Reads), Key: some(r.Key), Tests: len(r.Tests), State: state,
+		Streams: some(r.Inputs()), AlertsOf: some(r.Reads), Key: some(r.Key), Tests: len(r.Tests), State: state,
 	}
 	if r.Shadow {
 		v.Mode = "shadow"

@@ -136,7 +136,7 @@ func withRead(set *rules.Set, id string, on bool) *rules.Set {
 func streamsOf(set *rules.Set) []string {
 	var streams []string
 	for _, r := range set.Rules {
-		streams = append(streams, r.Streams...)
+		streams = append(streams, r.Inputs()...)
 	}
 	return slices.DeleteFunc(streams, func(s string) bool { return s == engine.AlertStream })
 }

@@ -45,7 +45,7 @@ func (c *Config) CheckRules(rules []*patterns.Rule, sources []patterns.Source) p
 		if !r.Enabled {
 			continue
 		}
-		for _, s := range r.Streams {
+		for _, s := range r.Inputs() {
 			read[s] = true
 			if s != alertStream && !slices.Contains(streams, s) {
 				at(r, codeNoStream, hintOf(s, streams, "streams"), "the rule %q reads the stream %q, which the configuration does not have", r.ID, s)
