@@ -28,6 +28,9 @@ func (s *sequencer) look() {
 			every = min(every, max(st.Idle/4, lookLeast))
 		}
 	}
+	if late := s.now.Sub(s.nextLook); late >= every {
+		s.stoodStill(late)
+	}
 	s.nextLook = s.now.Add(every)
 	if s.phase != phaseReading {
 		return
@@ -46,6 +49,26 @@ func (s *sequencer) look() {
 	if !s.now.Before(s.nextReview) {
 		s.nextReview = s.now.Add(reviewEvery)
 		s.review()
+	}
+}
+
+// stoodStill takes note that the job itself did not run for a while, as a process that is stopped, or one of many on a machine that
+// has too much to do. Nobody looked at the sources then: it was no silence, and what was idle may have more. Time is told of it once
+// that is known.
+func (s *sequencer) stoodStill(late time.Duration) {
+	for _, st := range s.streams {
+		if !st.listed || st.Idle <= 0 {
+			continue
+		}
+		for _, in := range st.inputs {
+			if in.idle && !in.ended && in.reader != nil && in.failed == nil {
+				in.idle, in.wasIdle, in.silence = false, false, s.now.Add(-st.Idle)
+				s.core.Open(in.id)
+			}
+			if in.silence = in.silence.Add(late); in.silence.After(s.now) {
+				in.silence = s.now
+			}
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -475,6 +476,44 @@ func TestStreamThatIsOver(t *testing.T) {
 				settle(time.Second)
 				if got := w.sent("out", "rule"); !slices.Equal(got, []string{`"both"`}) {
 					t.Errorf("alerts %q\n%s", got, w.log)
+				}
+				l.crash()
+				_ = l.wait()
+			})
+		})
+	}
+}
+
+// TestJobThatStoodStill: while the job itself stood still, as a process that is stopped, nobody looked at its sources. What came
+// meanwhile is not late, whether its partition was idle before or not; what stays silent is idle all the same.
+func TestJobThatStoodStill(t *testing.T) {
+	for _, before := range []time.Duration{5 * time.Second, time.Minute} {
+		t.Run(fmt.Sprintf("silent for %s before", before), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, "auth")
+				s := w.stream("auth")
+				s.write("0", event(1, "a", "x"))
+				const still = 40 * time.Second
+				var stop atomic.Bool
+				w.point = func(_ *life, p string) {
+					if p == PointBarrier && stop.CompareAndSwap(true, false) {
+						time.Sleep(still)
+					}
+				}
+				l := w.run(func(c *Config) { c.Streams[0].Idle = 30 * time.Second })
+				settle(before)
+				stop.Store(true)
+				go func() { _, _ = l.Checkpoint(t.Context()) }()
+				settle(still + time.Millisecond)
+				at := int((before + still/2) / time.Second)
+				s.write("0", event(at, "b", "x"), event(at+20, "z", "x"))
+				settle(time.Second)
+				if st := l.Status().Streams[0]; st.Returned != 0 || st.Idle != 0 || stop.Load() {
+					t.Errorf("%d events refused, %d partitions idle, stopped %v\n%s", st.Returned, st.Idle, !stop.Load(), w.log)
+				}
+				settle(31 * time.Second)
+				if st := l.Status().Streams[0]; st.Idle != 1 {
+					t.Errorf("%d partitions idle once all has been silent\n%s", st.Idle, w.log)
 				}
 				l.crash()
 				_ = l.wait()
