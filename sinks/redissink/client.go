@@ -3,6 +3,7 @@ package redissink
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -170,11 +171,16 @@ func (c *connections) dial(ctx context.Context, network, address string, secure 
 	return n, nil
 }
 
+// Close closes the connection. One that is closed already is what was asked for: whoever cuts connections and the library may do
+// so at once.
 func (c *connection) Close() error {
 	c.owner.mu.Lock()
 	delete(c.owner.open, c)
 	c.owner.mu.Unlock()
-	return c.Conn.Close()
+	if err := c.Conn.Close(); !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
 }
 
 // cut closes all of them, so that whoever reads comes back.

@@ -223,6 +223,21 @@ func commands(p redistest.Program) []string {
 	return []string{"+eval", "+evalsha", "+hmget", "+hset", xinfo, "+xadd", "+xtrim", "+publish", "+wait", "+info"}
 }
 
+// TestCloseBehindACut: the end of a context may cut a connection while the library closes it, which is no error of either.
+func TestCloseBehindACut(t *testing.T) {
+	srv := redistest.Start(t, redistest.Default(t))
+	var conns connections
+	n, err := conns.dial(t.Context(), "tcp", srv.Address, nil)
+	must(t, err)
+	conns.cut()
+	if err := n.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+	if _, err := n.Write([]byte("PING\r\n")); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("it is open: %v", err)
+	}
+}
+
 // The documented rights are enough, and none of them can be left out.
 func TestRights(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, p redistest.Program) {
