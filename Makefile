@@ -42,7 +42,7 @@ demo: ## 200,000 generated events through the shipped rules; needs nothing but G
 	@$(MAKE) --no-print-directory build
 	@$(BIN)/cepd demo
 
-test: ## all tests (about 5 minutes on two processors); uses what is there, names what it lacks
+test: ## all tests (under 6 minutes on two processors); uses what is there, names what it lacks
 	@# make check vets, with more analyzers and all tags; here it would take half a minute of processor time more.
 	@CEPD_EXHAUSTIVE=$${CEPD_EXHAUSTIVE:-4} go run ./test/kafka lend go test -vet=off -json ./... | go run ./test/report
 
