@@ -178,6 +178,7 @@ func TestInputIsRotated(t *testing.T) {
 	// The last one that follows comes as far as rotation lets it, before all is read to its end.
 	p := s.start("")
 	time.Sleep(5 * time.Second)
+	waitFor(t, "an alert before the end", func() bool { return len(s.bodies()) > 0 })
 	if killed, err := p.kill(0); !killed {
 		t.Fatalf("%v\n%s", err, p.logged())
 	}

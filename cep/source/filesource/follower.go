@@ -234,9 +234,8 @@ func (w *watch) scan(now time.Time) []error {
 	var changed []*sight
 	for _, path := range paths {
 		contents, err := w.contents(path)
-		if err != nil {
+		if err != nil && !went(path, err) {
 			errs = append(errs, err)
-			continue
 		}
 		for _, c := range contents {
 			s, again, err := w.see(c)
@@ -337,6 +336,11 @@ func (w *watch) identify(changed []*sight, now time.Time) (found map[*followed]b
 	found = map[*followed]bool{}
 	for _, s := range changed {
 		id, e := identify(s.content, w.config.Form, w.config.MaxRecord, !w.config.Finite)
+		if went(s.content.path, e) {
+			delete(w.sights, s.content.name())
+			w.order = slices.DeleteFunc(w.order, func(o *sight) bool { return o == s })
+			continue
+		}
 		before := s.part
 		if s.part = nil; e == nil {
 			s.head, s.packed = len(id.head), id.packed
@@ -350,6 +354,16 @@ func (w *watch) identify(changed []*sight, now time.Time) (found map[*followed]b
 		}
 	}
 	return found, err
+}
+
+// went reports whether an error is that of a file which is gone, as after a rotation between the listing and the look into
+// it. A link that leads nowhere is there.
+func went(path string, err error) bool {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	info, err := os.Lstat(path)
+	return err != nil || info.Mode()&fs.ModeSymlink == 0
 }
 
 var errTooMany = fmt.Errorf("there are more than %d files: the others are not read", partitionsMax)

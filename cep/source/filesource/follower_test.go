@@ -578,6 +578,46 @@ func TestFinite(t *testing.T) {
 	}
 }
 
+// A file that goes between the listing and the look into it was not there: nothing is said of it.
+func TestFilesThatGo(t *testing.T) {
+	dir := save(t, "a.jsonl", linesOf("a"))
+	for _, finite := range []bool{true, false} {
+		stop, gone := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(gone)
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				name := filepath.Join(dir, fmt.Sprint(i%8, ".jsonl"))
+				if err := errors.Join(os.WriteFile(name, []byte(linesOf(fmt.Sprint("gone", i%8))), 0o600), os.Remove(name)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		}()
+		for range 300 {
+			// What was found is opened later: it may be gone then, which is said where it is read.
+			w := &watching{t: t, paused: true, at: map[string]int64{}, ended: map[string]bool{}}
+			ctx, cancel := context.WithCancel(t.Context())
+			if !finite {
+				cancel() // after one look
+			}
+			paths := []string{filepath.Join(dir, "*.jsonl"), dir}
+			err := follower(t, filesource.FollowerConfig{Paths: paths, Finite: finite}).Watch(ctx, nil, w)
+			cancel()
+			if err != nil && !errors.Is(err, context.Canceled) || len(w.said) > 0 {
+				t.Errorf("%v, said %q", err, w.said)
+				break
+			}
+		}
+		close(stop)
+		<-gone
+	}
+}
+
 func TestFollowerConfig(t *testing.T) {
 	for _, test := range []struct {
 		config filesource.FollowerConfig

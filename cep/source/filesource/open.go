@@ -125,7 +125,7 @@ func expand(paths []string) (files []string, errs []error) {
 			}
 			_ = filepath.WalkDir(root, func(p string, e fs.DirEntry, err error) error {
 				switch {
-				case err != nil && p != root && errors.Is(err, fs.ErrNotExist): // it went meanwhile
+				case err != nil && (p != root || f != path) && errors.Is(err, fs.ErrNotExist): // it went meanwhile
 				case err != nil:
 					errs = append(errs, err)
 					if e != nil && e.IsDir() {
