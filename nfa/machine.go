@@ -184,7 +184,7 @@ func (m *Machine) Offer(key []byte, ev *cep.Event, mask, holds uint64) {
 	}
 	m.hear((r.hears|entry|p.around|p.lead)&^p.constant, mask)
 	if p.repeats {
-		clear(m.cons)
+		m.cons = cleared(m.cons)
 	}
 	room := p.pattern.Limits.StartsPerKey <= 0 || int(r.count) < p.pattern.Limits.StartsPerKey
 	if !room && p.pattern.Limits.DropOldest && m.heard&entry != 0 && !m.brake.heavy(key) && m.begins() {

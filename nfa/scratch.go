@@ -36,9 +36,10 @@ type scratch struct {
 	view      history
 	looked    cep.Event // the event that a condition looks back at
 	// For programs in which the same assignment may be reached in two ways: the nodes made for the event, the runs of the
-	// present start.
-	cons map[consKey]*node
-	same map[runKey]struct{}
+	// present start, the nodes that have completed in the moment.
+	cons  map[consKey]*node
+	same  map[runKey]struct{}
+	ready map[*node]struct{}
 }
 
 // consKey is an assignment made by the present event.
@@ -58,7 +59,7 @@ func (s *scratch) fit(p *form) {
 	s.values, s.keeps, s.tally = atLeast(s.values, len(p.layouts)), atLeast(s.keeps, len(p.layouts)), atLeast(s.tally, len(p.layouts))
 	s.tuples = atLeast(s.tuples, len(p.elements))
 	if p.repeats && s.cons == nil {
-		s.cons, s.same = map[consKey]*node{}, map[runKey]struct{}{}
+		s.cons, s.same, s.ready = map[consKey]*node{}, map[runKey]struct{}{}, map[*node]struct{}{}
 	}
 }
 
@@ -69,13 +70,28 @@ func atLeast[T any](list []T, n int) []T {
 	return make([]T, n)
 }
 
+// empty forgets what is known about the present event.
+func (s *scratch) empty() {
+	s.cons, s.same, s.ready = cleared(s.cons), cleared(s.same), cleared(s.ready)
+}
+
+// cleared returns the map without its entries. One that became large is left to the collector: clearing it would take as long
+// each time, for whatever event, as the most that ever stood in it.
+func cleared[K comparable, V any](m map[K]V) map[K]V {
+	const large = 4096
+	if len(m) > large {
+		return map[K]V{}
+	}
+	clear(m)
+	return m
+}
+
 // enter makes the space that of a machine. What another one left behind when it panicked goes.
 func (s *scratch) enter(m *Machine) {
 	if s.busy {
 		left := *s
-		*s = scratch{values: left.values, keeps: left.keeps, tally: left.tally, tuples: left.tuples, cons: left.cons, same: left.same}
-		clear(s.cons)
-		clear(s.same)
+		*s = scratch{values: left.values, keeps: left.keeps, tally: left.tally, tuples: left.tuples, cons: left.cons, same: left.same, ready: left.ready}
+		s.empty()
 	}
 	if s.owner != m {
 		s.owner, s.seq, s.view.form = m, 0, m.form

@@ -15,11 +15,10 @@ func (m *Machine) settle(at cep.Moment) {
 		return
 	}
 	for i := range m.done {
-		c := &m.done[i]
-		c.start.state |= startCompleted
-		if m.form.repeats {
-			m.finish(c)
-		}
+		m.done[i].start.state |= startCompleted
+	}
+	if m.form.repeats {
+		m.finish()
 	}
 	m.sweep(at)
 	if len(m.done) > 1 {
@@ -53,23 +52,35 @@ func (m *Machine) settle(at cep.Moment) {
 }
 
 // finish ends what still waits at the end with an assignment that has completed: it counts once, at its earliest moment, and
-// holds nothing open from then on (S2).
-func (m *Machine) finish(c *completion) {
-	runs := c.start.runs()
-	w := 0
-	for i := range runs {
-		if runs[i].node == c.node && m.form.code[runs[i].pc].op == opDone {
+// holds nothing open from then on (S2). An assignment is that of one start.
+func (m *Machine) finish() {
+	for i := range m.done {
+		m.ready[m.done[i].node] = struct{}{}
+	}
+	for i := range m.done {
+		s := m.done[i].start
+		if i > 0 && s == m.done[i-1].start {
 			continue
 		}
-		runs[w] = runs[i]
-		w++
-	}
-	if w < len(runs) {
-		c.start.setRuns(w, nil)
-		if w == 0 {
-			m.closing++
+		runs := s.runs()
+		w := 0
+		for i := range runs {
+			if m.form.code[runs[i].pc].op == opDone {
+				if _, is := m.ready[runs[i].node]; is {
+					continue
+				}
+			}
+			runs[w] = runs[i]
+			w++
+		}
+		if w < len(runs) {
+			s.setRuns(w, nil)
+			if w == 0 {
+				m.closing++
+			}
 		}
 	}
+	m.ready = cleared(m.ready)
 }
 
 // choose lets out what after_match leaves of the candidates of the moment, in their order (emit: eager).
@@ -95,11 +106,16 @@ func (m *Machine) hold() {
 		return
 	}
 	x := m.runs.extra()
-	for _, c := range m.done {
-		c.start = nil
-		i, _ := slices.BinarySearchFunc(x.held, c, m.compare)
-		x.held = slices.Insert(x.held, i, c)
+	for i := range m.done {
+		m.done[i].start = nil
 	}
+	if len(m.done) == 1 {
+		i, _ := slices.BinarySearchFunc(x.held, m.done[0], m.compare)
+		x.held = slices.Insert(x.held, i, m.done[0])
+		return
+	}
+	x.held = append(x.held, m.done...)
+	slices.SortFunc(x.held, m.compare)
 }
 
 // release lets out the held matches that no earlier start holds back.
@@ -108,8 +124,9 @@ func (m *Machine) release(at cep.Moment) {
 	if x == nil {
 		return
 	}
-	for len(x.held) > 0 {
-		c := x.held[0]
+	rest := x.held
+	for len(rest) > 0 {
+		c := rest[0]
 		s := m.runs.oldest
 		for s != nil && s.state&startPruned != 0 {
 			s = s.next
@@ -117,18 +134,17 @@ func (m *Machine) release(at cep.Moment) {
 		if s != nil && s.first.seq < c.first {
 			break
 		}
-		x.held = slices.Delete(x.held, 0, 1)
+		rest = rest[1:]
 		m.emit(c, at)
 		gone := m.prune(c)
 		if m.form.pattern.After == SkipToNext {
 			gone = m.pruneTo(c.first)
 		}
-		i := 0
-		for i < len(x.held) && x.held[i].first <= gone {
-			i++
+		for len(rest) > 0 && rest[0].first <= gone {
+			rest = rest[1:]
 		}
-		x.held = slices.Delete(x.held, 0, i)
 	}
+	x.held = slices.Delete(x.held, 0, len(x.held)-len(rest))
 	if len(x.held) == 0 {
 		x.held = nil
 	}

@@ -117,7 +117,7 @@ func (m *Machine) offerTo(s *start) uint64 {
 	var hears uint64
 	m.fresh = m.fresh[:0]
 	if p.repeats {
-		clear(m.same)
+		m.same = cleared(m.same)
 	}
 	runs := s.runs()
 	w := 0
@@ -160,7 +160,7 @@ func (m *Machine) merge(s *start) {
 	if s.many == nil {
 		return
 	}
-	clear(m.same)
+	m.same = cleared(m.same)
 	runs := s.runs()
 	w := 0
 	for i := range runs {
@@ -535,7 +535,7 @@ func (m *Machine) begin(room bool) {
 	p := m.form
 	m.fresh = m.fresh[:0]
 	if p.repeats {
-		clear(m.same)
+		m.same = cleared(m.same)
 	}
 	done := len(m.done)
 	var s *start

@@ -215,3 +215,30 @@ func TestAwait(t *testing.T) {
 		}
 	}
 }
+
+// TestManyAtOnce: where tens of thousands of assignments complete in one moment, and as many runs wait, each is looked at once:
+// for each of one side all of the other took minutes.
+func TestManyAtOnce(t *testing.T) {
+	b := &builder{Pattern{Rule: "test"}}
+	a := Element{Kind: KindAnyOf, Alternatives: [][]Element{{leaf(b, "a", NoLink)}, {leaf(b, "a", NoLink)}}, Min: 1, Max: -1, Times: true, Loop: Any}
+	b.Elements = []Element{a, leaf(b, "a", Relaxed)}
+	m := NewMachine(b.compile(t), nil)
+	const events = 10
+	for seq := range uint64(events) {
+		m.Event([]byte("k"), &cep.Event{Time: cep.Time(seq) * cep.Second, Seq: seq + 1, Values: []cep.Value{cep.String("a")}}, all)
+	}
+	// Each start that the last moment ends takes its first and last event in two ways, and those between in two or not at all.
+	want := 2
+	for between, ways := 0, 4; between <= events-3; between, ways = between+1, 3*ways {
+		want += ways
+	}
+	last := 0
+	for _, x := range m.Matches() {
+		if x.Moment.Time == (events-1)*cep.Second {
+			last++
+		}
+	}
+	if last != want {
+		t.Errorf("%d matches at the last moment, want %d", last, want)
+	}
+}
