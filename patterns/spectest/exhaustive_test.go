@@ -18,7 +18,7 @@ import (
 )
 
 // operatorsDefault bounds the patterns of TestExhaustive: 3 operators take some seconds. CEPD_EXHAUSTIVE raises it: 4 is
-// part of `make test`, 5 is `make exhaustive`.
+// part of .ci/run, 5 is `make exhaustive`.
 const (
 	operatorsDefault = 3
 	operatorsRace    = 2
