@@ -140,14 +140,16 @@ func TestKeysAreApart(t *testing.T) {
 					t.Fatal(err)
 				}
 				key, _ := cep.KeyOf(cep.String(name))
-				var want []cep.Match
-				for _, m := range together.Matches {
-					if m.Key == key {
-						want = append(want, m)
+				of := func(out oracle.Output) string { // a key that counts as present matches without an event too
+					var list []cep.Match
+					for _, m := range out.Matches {
+						if m.Key == key {
+							list = append(list, m)
+						}
 					}
+					return Digest(oracle.Output{Matches: list})
 				}
-				got.Open, got.Refused = nil, 0
-				if a, b := Digest(got), Digest(oracle.Output{Matches: want}); a != b {
+				if a, b := of(got), of(together); a != b {
 					t.Fatalf("%v on\n%s\nkey %s alone:\n%s\namong others:\n%s", s, inputString(in), name, a, b)
 				}
 			}
