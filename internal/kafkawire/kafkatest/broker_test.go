@@ -51,11 +51,11 @@ func TestBrokerComesBack(t *testing.T) {
 		t.Errorf("the second record is at %d", at)
 	}
 	b.Pause()
+	began = time.Now() // before the other goroutine sleeps, however late this one goes on
 	go func() {
 		time.Sleep(300 * time.Millisecond)
 		b.Resume()
 	}()
-	began = time.Now()
 	if at := write(t, client, topic, "c"); at != 2 {
 		t.Errorf("the third record is at %d", at)
 	}
