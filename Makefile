@@ -44,7 +44,7 @@ demo: ## 200,000 generated events through the shipped rules; needs nothing but G
 	@$(MAKE) --no-print-directory build
 	@$(BIN)/cepd demo
 
-test: ## all tests (under 6 minutes on two processors); uses what is there, names what it lacks
+test: ## all tests (under 5 minutes on two processors); uses what is there, names what it lacks
 	@# make check vets, with more analyzers and all tags; here it would take half a minute of processor time more. A collector
 	@# that comes later saves an eighth.
 	@GOGC=$${GOGC:-300} go run ./test/kafka lend go test -timeout 30m -vet=off -json $(LONGEST) ./test/kill ./... | go run ./test/report

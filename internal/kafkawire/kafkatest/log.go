@@ -63,7 +63,7 @@ type hand struct {
 
 // now is the time of the first record of every log; each record is a second later than the one before. It is one that no
 // clock gives, and one that no broker deletes for its age.
-var now = time.Now().Add(-time.Hour).Truncate(time.Hour)
+var now = time.Now().Add(-2 * time.Hour).Truncate(time.Hour)
 
 // begin makes the topic.
 func begin(t testing.TB, c *Cluster, configs ...string) *hand {
