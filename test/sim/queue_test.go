@@ -269,7 +269,7 @@ func playTopics(t *testing.T, seed uint64, m queueMutant) (out outcome, err erro
 
 // topics is 200 in every run of the tests: a seed takes four times as long as one of TestSeeds, since three clients and a
 // proxy speak a real protocol for hours of simulated time.
-var topics = flag.Int("topics", 100, "how many seeds TestTopics runs")
+var topics = flag.Int("topics", 200, "how many seeds TestTopics runs")
 
 // TestTopics runs jobs from topics to a topic, against a cluster that breaks. 200 seeds take some ten seconds.
 func TestTopics(t *testing.T) {
