@@ -109,13 +109,18 @@ func (m *Machine) hold() {
 	for i := range m.done {
 		m.done[i].start = nil
 	}
-	if len(m.done) == 1 {
-		i, _ := slices.BinarySearchFunc(x.held, m.done[0], m.compare)
-		x.held = slices.Insert(x.held, i, m.done[0])
-		return
-	}
+	// Both are in order, and most candidates of a moment belong at the end: they are merged from behind.
+	i, j := len(x.held)-1, len(m.done)-1
 	x.held = append(x.held, m.done...)
-	slices.SortFunc(x.held, m.compare)
+	for k := len(x.held) - 1; j >= 0; k-- {
+		if i >= 0 && m.compare(x.held[i], m.done[j]) > 0 {
+			x.held[k] = x.held[i]
+			i--
+		} else {
+			x.held[k] = m.done[j]
+			j--
+		}
+	}
 }
 
 // release lets out the held matches that no earlier start holds back.

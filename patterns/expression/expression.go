@@ -113,6 +113,18 @@ type Place struct {
 	Trees *Trees
 }
 
+// stepNames are the names of all steps whose events the expression can see.
+func (p *Place) stepNames() map[int]string {
+	names := map[int]string{}
+	for _, s := range p.Steps {
+		names[s.Index] = s.Name
+	}
+	if p.Own != "" {
+		names[p.OwnIndex] = p.Own
+	}
+	return names
+}
+
 // Aggregates is the table of a rule's aggregates: equal ones are shared.
 type Aggregates struct{ list []cep.Aggregate }
 

@@ -203,17 +203,6 @@ func (r *resolver) takens(step int, name string, at span) *node {
 	return &node{op: opSteps, kind: takensKind, at: at, name: name, index: step, origin: origin{steps: []int{step}}}
 }
 
-func (r *resolver) stepNames() map[int]string {
-	names := map[int]string{}
-	for _, s := range r.place.Steps {
-		names[s.Index] = s.Name
-	}
-	if r.place.Own != "" {
-		names[r.place.OwnIndex] = r.place.Own
-	}
-	return names
-}
-
 // eventField is a field of the current event, the whole of it where the path is empty. Its slot is given out when the
 // whole expression stands: user.name must not make the decoder read user.
 func (r *resolver) eventField(path []string, at span) *node {

@@ -52,7 +52,7 @@ func (r *resolver) member(n *ast.MemberNode) *node {
 	case takenKind:
 		switch {
 		case named && name.Value == "step" && object.origin.all:
-			return &node{op: opTakenStep, kind: stringKind, at: at, args: []*node{object}, stepNames: r.stepNames()}
+			return &node{op: opTakenStep, kind: stringKind, at: at, args: []*node{object}, stepNames: r.place.stepNames()}
 		case named:
 			return r.takenField(object, []string{name.Value}, at)
 		case notIndex(n.Property):

@@ -59,7 +59,7 @@ func (p *planner) node(n *node) {
 	case opKey, opAlertField:
 		p.out.Unary = false
 	case opTakenStep:
-		n.stepNames = p.stepNames()
+		n.stepNames = p.place.stepNames()
 	default:
 	}
 }
@@ -71,7 +71,7 @@ func (p *planner) keep(o origin, slot int) {
 	}
 	steps := o.steps
 	if o.all {
-		steps = slices.Sorted(maps.Keys(p.stepNames()))
+		steps = slices.Sorted(maps.Keys(p.place.stepNames()))
 	}
 	for _, s := range steps {
 		if p.out.StepSlots == nil {
@@ -81,18 +81,6 @@ func (p *planner) keep(o origin, slot int) {
 		insert(&l, slot)
 		p.out.StepSlots[s] = l
 	}
-}
-
-// stepNames are the names of all steps whose events the expression can see.
-func (p *planner) stepNames() map[int]string {
-	names := map[int]string{}
-	for _, s := range p.place.Steps {
-		names[s.Index] = s.Name
-	}
-	if p.place.Own != "" {
-		names[p.place.OwnIndex] = p.place.Own
-	}
-	return names
 }
 
 // insert adds to a sorted set.

@@ -267,7 +267,7 @@ func playTopics(t *testing.T, seed uint64, m queueMutant) (out outcome, err erro
 	return out, err
 }
 
-// topics is 200 in every run of the tests: a seed takes four times as long as one of TestSeeds, since three clients and a
+// topics is 200 in every run of the tests: a seed takes half as long again as one of TestSeeds, since three clients and a
 // proxy speak a real protocol for hours of simulated time.
 var topics = flag.Int("topics", 200, "how many seeds TestTopics runs")
 
